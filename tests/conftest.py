@@ -12,12 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import posse
-from posse.kernels.compiler import announcement
+from posse.core.compiler import announcement
 from posse_lab.servers.postgres import Server, binaries
-
-COMPILED = [Path(posse.__file__).parent / folder for folder in ("kernels", "families")]
-
 
 # The same examples in every run: a test that fails on one machine fails on all. No deadline: the first example may have
 # to compile a kernel.
@@ -60,12 +56,6 @@ def pytest_configure() -> None:
     _be_an_ordinary_process()
     # Whether a machine has compiled before is not what tests of messages are about.
     announcement.quiet = True
-    # Numba recompiles a kernel when its own file changed, but not when a kernel it calls in another file did. A cache
-    # that is older than any kernel source would test code that is no longer there.
-    newest = max(source.stat().st_mtime for folder in COMPILED for source in folder.rglob("*.py"))
-    for cached in (path for folder in COMPILED for path in folder.rglob("__pycache__/*.nb[ci]")):
-        if cached.stat().st_mtime < newest:
-            cached.unlink(missing_ok=True)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -70,10 +70,10 @@ def test_imports_point_one_way():
     # Lower layers first; a module may import from its own layer and from those before it.
     layers = [
         {"types", "errors", "interrupts", "api", "_version", "threads", "core.compiler", "core.size"},
-        {"checks", "tables", "batches", "container", "client", "keywords", "showing", "shared_cache"},
+        {"checks", "tables", "batches", "container", "client", "keywords", "showing"},
         {"families", "logs", "storage"},
         {"features"},
-        {"model", "core", "kernels", "engine"},
+        {"model", "core"},
         {"policies"},
         {"regression", "fleet"},
         {"distributed"},
@@ -109,7 +109,7 @@ def test_imports_point_one_way():
 
 
 OF_TUPLES = {"_replace", "_asdict", "_make", "_fields"}  # public names of a NamedTuple, in spite of their underscore
-MOST_ACCESSES = 772
+MOST_ACCESSES = 4
 
 
 def private_accesses(text):

@@ -96,30 +96,8 @@ def with_a_known_population():
     fleet(prior=known).add_arm("blue")
 
 
-REGION = {"task_features": ["region"]}
 TO_COME = {
-    "clicks with several rewards of a decision": (
-        lambda _: defined(rewards="binary", reward_events="last"), "expected reward_events 'once' with rewards 'binary'"
-    ),
-    "drift with several rewards of a decision": (
-        lambda _: defined(drift=30.0, reward_events="sum"), "expected reward_events 'once' with drift"
-    ),
-    "service: clicks with drift and features": (
-        lambda _: defined(rewards="binary", drift=30.0, **REGION), "expected rewards='number' with drift and task_featu"
-    ),
-    "service: drift with absent rewards that count at once": (
-        lambda _: defined(drift=30.0, absent_reward=0.0), "expected count_pending=False with absent_reward and drift"
-    ),
-    "a checkpoint of clicks": (
-        lambda folder: fleet(rewards="binary").learn_many(written(folder), checkpoint=folder / "checkpoint"),
-        "expected rewards='number' with a checkpoint",
-    ),
-    "times of files in batches": (
-        lambda folder: fleet(drift=30.0).learn_many(written(folder), time="when"), "expected one table with time=..."
-    ),
     "shards of clicks": (lambda _: sharded(rewards="binary"), "expected rewards='number' for a sharded fleet"),
-    "shards that drift": (lambda _: sharded(drift=30.0), "expected no drift for a sharded fleet"),
-    "shards with features of tasks": (lambda _: sharded(**REGION), "expected no task_features for a sharded fleet"),
     "robust shards": (lambda _: sharded(robust=True), "expected robust=False for a sharded fleet"),
     "shards estimated in the background": (
         lambda _: sharded(background=True), "expected no background for a sharded fleet"

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from posse import Posse, load_retailer
 from posse.cli.main import app
 from posse.errors import ExpiredDecision, InvalidValue, PosseError, UnknownDecision, UnknownTask
-from posse.fleet.knowing import about_task
-from posse.fleet.rates import expected_rates
+from posse.fleet.expecting import expected_rates
 from posse.logs import write_log
 
 ROWS = 400
@@ -75,9 +74,13 @@ def test_fit_lets_old_rows_fade(run, tmp_path):
     result = run("fit", table, *SOLD, "--out", out, "--drift", 50, "--time-column", "day")
     assert result.exit_code == 0, result.output
     assert "half-life 50 days" in result.output
-    fleet = Posse.load(out)
+
+    def end():
+        return ROWS * 86400.0
+
+    fleet = Posse.load(out, clock=end)
     assert fleet.features.names == ("age", "weather")
-    same = Posse(arms=["cake", "coffee"], features=fleet.features, drift=50)
+    same = Posse(arms=["cake", "coffee"], features=fleet.features, drift=50, clock=end)
     rows = pl.read_parquet(table)
     same.learn_many(rows, task="store", arm="offer", reward="sold", missing_reward="skip", time="day")
     assert fleet.n_rewards == same.n_rewards < 200
@@ -99,7 +102,7 @@ def test_fit_takes_the_times_of_a_log(run, tmp_path):
         fleet.reward(decision, float(rng.normal()))
     result = run("fit", log, "--out", out, "--drift", 2)
     assert result.exit_code == 0, result.output
-    assert Posse.load(out).n_rewards == pytest.approx(fleet.n_rewards)
+    assert Posse.load(out, clock=lambda: now[0]).n_rewards == pytest.approx(fleet.n_rewards)
     assert fleet.n_rewards < 50
 
 
@@ -420,7 +423,7 @@ def test_fit_knows_what_belongs_to_a_task(run, tmp_path):
     fleet = Posse.load(out)
     assert fleet.features.names == ("age", "weather")
     assert fleet.effects()["task"].keys() == {"region", "size"}
-    assert about_task(fleet, "store-3") == {"region": "south", "size": 3}
+    assert fleet.about_task("store-3") == {"region": "south", "size": 3}
     with pytest.raises(InvalidValue, match="got 'country'"):
         run("fit", table, *SOLD, "--task-feature", "country", "--out", out)
     with pytest.raises(InvalidValue, match=r"expected one table .*--task-feature"):
@@ -450,8 +453,10 @@ def test_fit_knows_what_belongs_to_a_task_of_clicks(run, tmp_path):
     assert found["a"] == pytest.approx(0.4, abs=0.08)
     assert found["b"] == pytest.approx(0.1, abs=0.05)
     assert "what is known" in run("inspect", out).output
-    with pytest.raises(InvalidValue, match="clicks and counts have one or the other yet"):
-        run("fit", table, *columns, "--task-feature", "region", "--drift", "30", "--time-column", "x", "--out", out)
+    pl.DataFrame(frame | {"day": np.arange(n) * 60.0}).write_parquet(table)
+    drifting = ("--task-feature", "region", "--drift", "30", "--time-column", "day")
+    assert run("fit", table, *columns, *drifting, "--out", out).exit_code == 0
+    assert Posse.load(out, clock=lambda: n * 60.0).effects()["task"]["region"] > 0.3
 
 
 def test_fit_takes_the_last_that_a_log_says_about_a_task(run, tmp_path):
@@ -465,7 +470,7 @@ def test_fit_takes_the_last_that_a_log_says_about_a_task(run, tmp_path):
     assert run("fit", log, "--task-feature", "size", "--out", out).exit_code == 0
     found = Posse.load(out)
     assert found.features.names == ("x",)
-    sizes = {task: about_task(found, task) for task in ("t", "u", "never decided", "nothing said")}
+    sizes = {task: found.about_task(task) for task in ("t", "u", "never decided", "nothing said")}
     assert sizes == {"t": {"size": 2.0}, "u": {"size": 5.0}, "never decided": {"size": 3.0}, "nothing said": None}
 
 
@@ -475,8 +480,12 @@ def test_times_are_used_or_refused(run, tmp_path):
         sales().with_columns(time=pl.lit(1e9), reward_time=pl.lit(1e9)).write_parquet(
             tmp_path / "many" / f"{part}.parquet"
         )
-    with pytest.raises(InvalidValue, match="expected one table or log with --drift"):
+    with pytest.raises(InvalidValue, match="expected --time-column with --drift"):
         run("fit", tmp_path / "many", *SOLD, "--drift", "learn", "--out", tmp_path / "fleet.posse")
+    drifting = ("--drift", "1", "--time-column", "time", "--ignore", "reward_time", "--missing-reward", "skip")
+    assert run("fit", tmp_path / "many", *SOLD, *drifting, "--out", tmp_path / "fleet.posse").exit_code == 0
+    assert Posse.load(tmp_path / "fleet.posse", clock=lambda: 1e9).n_rewards > 700
+    assert Posse.load(tmp_path / "fleet.posse", clock=lambda: 1e9 + 3 * 86400.0).n_rewards < 600
     rows = [{"task": "t", "arm": "a", "reward": 1.0, "context": {"x": 1}, **time} for time in ({"time": 1e9}, {})]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(InvalidValue, match="expected the time of every row with drift, got 1 of 2"):

@@ -91,7 +91,7 @@ def test_nothing_is_shown_when_quiet(capsys, request, where):
 
 
 def test_the_option_silences_the_compiler_too(monkeypatch):
-    from posse.kernels.compiler import announcement
+    from posse.core.compiler import announcement
 
     monkeypatch.setattr(announcement, "quiet", announcement.quiet)
     monkeypatch.setattr(progress, "_quiet", False)

@@ -44,9 +44,9 @@ def test_for_an_image_only_what_a_service_uses_is_compiled(monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "folder", "words"),
     [
-        ("somewhere", "somewhere/kernels_1", "that NUMBA_CACHE_DIR names"),
-        ("", "posse/kernels/__pycache__", "beside the kernels"),
-        ("", "home/numba/kernels_1", "this user's cache folder"),
+        ("somewhere", "somewhere/core_1", "that NUMBA_CACHE_DIR names"),
+        ("", "posse/core/__pycache__", "in the package itself"),
+        ("", "home/numba/core_1", "this user's cache folder"),
     ],
 )
 def test_where_the_cache_is_in_words(monkeypatch, setting, folder, words):
@@ -109,8 +109,6 @@ for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ucb"):
         Posse.load(folder + "/f.posse", tasks=[1])
     again.reward(again.decide(5, rng.standard_normal(5)).id, 1.0)
     again.forget(3)
-import posse.engine.store
-posse.engine.store.FEW_PAIRS = 10
 now = [0.0]
 old = Posse(arms=["a0", "a1", "a2"], features=names, drift=1.0, background=True, clock=lambda: now[0])
 old.learn_many(table, task="who"), old.refresh(), now.append(now.pop() + 8e4), old.decide(1, rng.standard_normal(5))
@@ -158,14 +156,6 @@ def test_every_policy_has_a_part():
     from posse.policies.registry import POLICIES
 
     assert {f"policy {key}" for key in POLICIES} <= set(warmup.parts())
-
-
-def test_the_names_of_compiled_functions_are_noted():
-    with warmup.compiler_at_work() as compiled:
-        assert compiled == set()
-        numba.njit(lambda x: x + 1)(3)
-
-    assert any("lambda" in name and "int64" in name for name in compiled)
 
 
 def test_the_cache_is_where_numba_puts_it():

@@ -7,7 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from posse.core.noticing import ALL_TASKS, LARGEST_STEP, START, TASK_ALARM, Believed, Detectors, OfFamily, OfNumbers
+from posse.core.noticing import (
+    ALL_TASKS,
+    LARGEST_STEP,
+    QUIET,
+    START,
+    TASK_ALARM,
+    Believed,
+    Detectors,
+    OfFamily,
+    OfNumbers,
+)
 from posse.families import linked_family_of
 
 NOISE = 0.5
@@ -30,6 +40,7 @@ def notice(
     """Return what each reward shows, where every task is believed to have the predictor ``mean``."""
     likelihoods, before = likelihoods_of(family), Believed(mean, sd, mean, new_sd, np.zeros(1), np.eye(1), NOISE)
     detectors = Detectors(likelihoods.n_alternatives)
+    detectors.since = QUIET
     found = [
         detectors.note(task, likelihoods.surprises(float(reward), before))
         for task, reward in zip(tasks.tolist(), rewards, strict=True)
@@ -143,3 +154,11 @@ def test_sums_that_are_saved_go_on_to_the_bit() -> None:
         assert whole.note(task, surprises) == parts.note(task, surprises)
     for name, array in whole.state().items():
         assert np.array_equal(array, parts.state()[name])
+
+
+def test_nothing_is_said_about_all_tasks_before_the_population_is_known() -> None:
+    likelihoods, before = OfNumbers(), Believed(0.0, 0.1, 0.0, 0.9, np.zeros(1), np.eye(1), NOISE)
+    detectors = Detectors(1)
+    found = [detectors.note(n % 50, likelihoods.surprises((-2.0) ** (n % 2), before)) for n in range(2 * QUIET)]
+    assert ALL_TASKS not in found[:QUIET]
+    assert ALL_TASKS in found[QUIET:]

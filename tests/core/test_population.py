@@ -1,4 +1,4 @@
-"""The population: the recipe of the policies and fleets before, and what follows from it exactly."""
+"""The population, and what follows from it exactly."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import posse.core.estimate
-import posse.model.refresh
 from posse.core.core import Core
 from posse.core.population import frame_of
 from posse.core.rule import Rule
 from posse.core.select import RANDOMISED
-from posse.engine.site_store import SiteStore
-from posse.engine.store import Store
-from posse.families import family_of, linked_family_of
-from posse.kernels import estimators
+from posse.families import family_of
 from posse.model import Prior, Statistics, posterior
 
 K, N, D = 3, 8, 3
@@ -66,92 +61,6 @@ SAME = {
     "covariance": "covariance", "noise": "noise_variance", "prior_precision": "shared_precision",
     "prior_location": "shared_location",
 }  # fmt: skip
-REMEMBERED = {
-    "scale": "shared_scale", "centre": "centre", "target_weight": "target_weight", "identity_share": "identity_share",
-    "overdispersion": "overdispersion", "feature_mean": "feature_mean", "feature_square": "feature_square",
-    "reward_scatter": "reward_scatter", "steps": "steps",
-}  # fmt: skip
-
-
-def compare(core: Core, store: Store, tolerance: float, *, summaries: bool = True) -> None:
-    population, d = core.state.population, core.n_features
-    evidence, belief = store.memory.evidence, store.belief
-
-    def close(mine: Any, theirs: Any, name: str) -> None:
-        scale = np.abs(theirs).max(initial=0.0)
-        assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * scale, err_msg=name)
-
-    for mine, theirs in SAME.items():
-        close(getattr(population, mine), getattr(belief, theirs), mine)
-    for mine, theirs in REMEMBERED.items():
-        close(getattr(population, mine), getattr(evidence, theirs), mine)
-    close(core.state.store.shared[:, d, :d], belief.shared_mean, "shared mean")
-    close(core.state.store.shared[:, :d, :d], belief.shared_covariance, "shared covariance")
-    close(core.state.store.weight[: store.n_tasks], belief.task_weight[: store.n_tasks], "weight")
-    if summaries:
-        close(population.summaries, evidence.summaries, "summaries")
-
-
-@pytest.mark.parametrize("d", [1, 3, 5])
-@pytest.mark.parametrize("robust", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_have_the_population_of_before(kind: str, robust: bool, d: int) -> None:
-    core = new_core(d=d, robust=robust)
-    store = Store(start=Prior.isotropic(n_arms=K, n_features=d), method=estimators.EVIDENCE, robust=robust)
-    store.add_tasks(N)
-    for turn, (steps, settled) in enumerate(STEPS):
-        # The second lot brings a feature that was absent and rewards that were zero.
-        rows = world(kind if turn == 0 else "plenty", turn, d)
-        learn(core, rows)
-        store.claim(rows[0], rows[1])
-        store.learn_rows(*rows)
-        core.estimate(steps=steps, settled=settled)
-        store.refresh(steps=steps, settled=settled)
-        compare(core, store, 1e-9)
-
-
-@pytest.mark.parametrize("sample", [None, 10])
-def test_some_of_very_many_pairs_go_first(sample: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (posse.core.estimate, posse.model.refresh):
-        monkeypatch.setattr(module, "COARSE", 12)
-    core, n_tasks = new_core(n_tasks=90), 90
-    store = Store(start=Prior.isotropic(n_arms=K, n_features=D), method=estimators.EVIDENCE)
-    store.add_tasks(n_tasks)
-    rows = world("plenty", 3, n_tasks=n_tasks, n=900)
-    learn(core, rows)
-    store.claim(rows[0], rows[1])
-    store.learn_rows(*rows)
-    core.estimate(steps=3, settled=0.0, sample=sample)
-    store.refresh(steps=3, settled=0.0, sample=sample)
-    compare(core, store, 1e-9, summaries=False)
-
-
-@pytest.mark.parametrize(("family", "level"), [("binary", 0.0), ("binary", -3.0), ("count", 0.0)])
-def test_clicks_and_counts_have_the_population_of_before(family: str, level: float) -> None:
-    core = new_core(family)
-    core.growth = 1e18
-    store = SiteStore(
-        start=Prior.isotropic(n_arms=K, n_features=D, shared_precision=1.0), family=linked_family_of(family),
-        growth=1e18,
-    )  # fmt: skip
-    store.add_tasks(N)
-    for turn, (steps, settled) in enumerate([(3, 0.2), (12, 1e-2)]):
-        tasks, arms, X, y = world("plenty", turn, n=400)
-        X[:, 0] = 1.0
-        predictor, rng = level + 0.4 * y, np.random.default_rng(turn)
-        y = rng.poisson(np.exp(np.minimum(predictor, 2.0))).astype(float)
-        if family == "binary":
-            y = (rng.random(400) < 1 / (1 + np.exp(-predictor))).astype(float)
-        learn(core, (tasks, arms, X, y))
-        store.claim(tasks, arms)
-        store.learn_rows(tasks, arms, X, y)
-        core.estimate(steps=steps, settled=settled)
-        store.refresh(steps=steps, settled=settled)
-        # Sites are found by Newton's method up to a thousandth of a standard deviation there, which is squared.
-        compare(core, store, 1e-5, summaries=False)
-
-
-# What holds whatever was before.
 
 
 def statistics_of(rows: Rows, n_tasks: int = N, n_arms: int = K) -> Statistics:

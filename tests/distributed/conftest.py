@@ -37,15 +37,14 @@ def pair_sums():
     """Return all sums of a fleet as bytes by task and arm, wherever they are."""
 
     def of(fleet):
-        if hasattr(fleet, "_ask"):
-            parts = fleet._ask("sums")
+        if hasattr(fleet, "running"):
+            parts = fleet.running.ask("sums")
         else:
-            tasks, arms, sums = fleet._engine.store.copy_of_sums()
-            labels = [fleet._tasks.label(task) for task in tasks.tolist()]
-            parts = [(labels, {"arms": arms, **sums._asdict()})]
+            sums = fleet.core.sums()
+            parts = [([fleet.names.tasks.label(task) for task in sums.tasks.tolist()], sums._asdict())]
         return {
             (label, int(arrays["arms"][row])): tuple(
-                arrays[name][row].tobytes() for name in ("gram", "moment", "sum_of_squares", "counts")
+                arrays[name][row].tobytes() for name in ("gram", "moment", "squares", "counts")
             )
             for labels, arrays in parts
             for row, label in enumerate(labels)

@@ -12,13 +12,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
-from posse.distributed.actors import file_of
-from posse.distributed.asking import OtherArms
+from posse.distributed.cluster import OtherArms
 from posse.distributed.coordinator import Coordinator
 from posse.distributed.fit import encode_rows
-from posse.distributed.population import follow, sums_of_others
-from posse.distributed.shard import Shard
-from posse.fleet.task_keys import buckets_of
+from posse.distributed.population import RemotePairs, sums_of_others
+from posse.distributed.shard import Shard, file_of
+from posse.fleet.names import N_BUCKETS, buckets_of
+from posse.fleet.tables import Columns
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
 CONTEXT = {"a": 0.5, "b": -1.0}
@@ -72,7 +72,7 @@ def learned(tmp_path_factory, log):
     table = log(400, 24)
     here, homes = Here(folder), buckets_of(table["task"].to_list()) % N_SHARDS
     for number, shard in enumerate(here.shards):
-        shard.learn_rows("learn", *rows_of(table.filter(homes == number)))
+        shard.do("learn", "learn_table", *rows_of(table.filter(homes == number)))
     here.let_go()
     return folder
 
@@ -96,7 +96,13 @@ def again(learned, tmp_path):
 
 
 def rows_of(table):
-    return encode_rows(Posse(arms=ARMS, features=FEATURES), table, "task", "arm", "reward")
+    return encode_rows(Posse(arms=ARMS, features=FEATURES), table, Columns())
+
+
+def shared_of(coordinator, here):
+    """Return what is believed about all arms, from one population and the sums of all."""
+    coordinator.fleet.core.estimate_from(RemotePairs(coordinator.fleet.core, here.ask, 0.0), steps=0, settled=0.0)
+    return coordinator.fleet.core.state.store
 
 
 def calls_of(here, do):
@@ -109,13 +115,13 @@ def calls_of(here, do):
 def require_agreement(here, coordinator):
     """Whatever happened, every shard believes what follows from one population and the sums of all."""
     assert len({shard.fleet.publication for shard in here.shards}) == 1
-    assert len({shard.fleet._shard.n_arms for shard in here.shards} | {len(coordinator._fleet._arms)}) == 1
-    shared = follow(coordinator._fleet, here.ask).population
+    assert len({shard.fleet.core.n_arms for shard in here.shards} | {coordinator.fleet.core.n_arms}) == 1
+    shared = shared_of(coordinator, here)
     for shard in here.shards:
-        shard.fleet._engine.ensure_fresh()
-        belief = shard.fleet._engine.store.belief
-        for name in ("covariance", "noise_variance", "shared_precision", "shared_location", "shared_mean"):
-            assert_allclose(getattr(belief, name), getattr(shared, name), rtol=1e-9, atol=1e-11)
+        shard.fleet.core.ensure_fresh()
+        for name in ("noise", "prior", "told", "shared"):
+            found, wanted = getattr(shard.fleet.core.state.store, name), getattr(shared, name)
+            assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
 
 
 def beliefs(here):
@@ -187,7 +193,7 @@ def test_an_arm_that_only_some_shards_have_comes_to_all(again):
         coordinator.refresh(STEPS)
         coordinator.add_arm("violet")  # whoever began it goes on
         require_agreement(here, coordinator)
-        assert all(list(shard.fleet._arms) == [*ARMS, "violet"] for shard in here.shards)
+        assert all(list(shard.fleet.names.arms) == [*ARMS, "violet"] for shard in here.shards)
 
 
 def test_a_coordinator_that_dies_while_it_adds_an_arm_finds_it(again):
@@ -200,17 +206,16 @@ def test_a_coordinator_that_dies_while_it_adds_an_arm_finds_it(again):
         coordinator.refresh(STEPS)  # of somebody else, before the call is made again
         coordinator.add_arm("violet")
         require_agreement(here, coordinator)
-        assert all(list(shard.fleet._arms) == [*ARMS, "violet"] for shard in here.shards)
+        assert all(list(shard.fleet.names.arms) == [*ARMS, "violet"] for shard in here.shards)
 
 
 def test_questions_about_other_arms_change_nothing(again):
     here, coordinator = again()
     coordinator.refresh(STEPS)
     wanted = beliefs(here)
-    population = {name: array[:-1] for name, array in here.shards[0].population().items()}
+    population = {name: array[:-1] for name, array in here.shards[0].fleet.population().items()}
     for do in (
-        lambda: here.shards[0].counts(2),
-        lambda: here.shards[0].take_sums(4, 1, None, {}),
+        lambda: here.shards[0].look("take_sums", 4, "counts", 0.0, None, {}),
         lambda: here.shards[0].adopt({}, population),
     ):
         with pytest.raises(OtherArms):
@@ -277,11 +282,13 @@ def test_rows_that_come_between_question_and_publication_count_in_their_shard(ag
     rows = rows_of(more.filter(buckets_of(more["task"].to_list()) % N_SHARDS == 0))
     for moment in moments[-2 * N_SHARDS :]:
         here, coordinator = again()
-        here.meanwhile = lambda call, here=here, at=moment: here.shards[0].learn_rows("m", *rows) if call == at else 0
+        here.meanwhile = lambda call, here=here, at=moment: (
+            here.shards[0].do("m", "learn_table", *rows) if call == at else 0
+        )
         coordinator.refresh(STEPS)
-        here.shards[0].fleet._engine.ensure_fresh()
-        shared = follow(coordinator._fleet, here.ask).population.shared_mean
-        assert_allclose(here.shards[0].fleet._engine.store.belief.shared_mean, shared, rtol=1e-9, atol=1e-11)
+        here.shards[0].fleet.core.ensure_fresh()
+        shared = shared_of(coordinator, here).shared
+        assert_allclose(here.shards[0].fleet.core.state.store.shared, shared, rtol=1e-9, atol=1e-11)
 
 
 def test_a_shard_is_filled_once(again, tmp_path, pair_sums):
@@ -299,3 +306,28 @@ def test_a_shard_is_filled_once(again, tmp_path, pair_sums):
     made.take_over(files, list(range(4096)), [0, 1, 2])
     assert pair_sums(made.fleet) == wanted
     made.let_go()
+
+
+def test_decisions_that_wait_move_with_their_tasks(tmp_path):
+    def spread(count, files=()):
+        """Return new shards with the tasks of files, and where each task is."""
+        made = [Shard(template(), 30 + number) for number in range(count)]
+        for number, shard in enumerate(made):
+            shard.take_over(list(files), list(range(number, N_BUCKETS, count)), [0] if number == 0 else [])
+        return made, lambda task: made[buckets_of([task])[0] % count]
+
+    shards, home = spread(2)
+    tasks = [f"t{number}" for number in range(20)]
+    waiting = [home(task).do(f"d{task}", "decide", task, CONTEXT, None, True) for task in tasks]
+    rewarded = [home(task).do(f"d2{task}", "decide", task, CONTEXT, None, True) for task in tasks[:5]]
+    assert all(home(one.task).do(f"r{one.id}", "reward", one.id, 1.0) for one in rewarded)
+    for count in (3, 2, 4):  # and again, so that decisions of one shard come together from several
+        files = [str(tmp_path / f"{count}-{number}.posse") for number in range(len(shards))]
+        for shard, file in zip(shards, files, strict=True):
+            shard.save(file)
+        shards, home = spread(count, files)
+        assert sum(shard.state()["pending"] for shard in shards) == 20
+        assert sum(shard.state()["decisions"] for shard in shards) > 0
+        assert not any(home(one.task).do(f"again{one.id}", "reward", one.id, 1.0) for one in rewarded)
+    assert all(home(one.task).do(f"late{one.id}", "reward", one.id, 1.0) for one in waiting)
+    assert sum(shard.state()["rewards"] for shard in shards) == 25

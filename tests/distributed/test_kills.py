@@ -138,7 +138,7 @@ def test_nothing_acknowledged_is_lost_or_doubled(cluster, tmp_path, pair_sums):
     fleet = ShardedPosse(
         arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False, snapshot_bytes=300_000
     )
-    load = Load(fleet, seed)
+    load, running = Load(fleet, seed), fleet.running
     load.start()
     chooser = random.Random(seed)
     until = time.monotonic() + PATIENCE
@@ -156,17 +156,17 @@ def test_nothing_acknowledged_is_lost_or_doubled(cluster, tmp_path, pair_sums):
     victims = [None] * COORDINATOR_KILLS + [chooser.randrange(2) for _ in range(ACTOR_KILLS)]
     chooser.shuffle(victims)
     for victim in victims:
-        ray.kill(fleet._coordinator if victim is None else fleet._shards[victim], no_restart=False)
+        ray.kill(running.coordinator if victim is None else running.shards[victim], no_restart=False)
         wait_for(chooser.randrange(8))
     for _ in range(NODE_KILLS):
         # A shard that is restarted may go to any node: until one is on the node that is about to die.
-        while other.node_id not in (nodes_of := [node_of(actor) for actor in fleet._shards]):
+        while other.node_id not in (nodes_of := [node_of(actor) for actor in running.shards]):
             assert time.monotonic() < until, f"no shard goes to {other.node_id}, but to {nodes_of}"
-            ray.kill(chooser.choice(fleet._shards), no_restart=False)
+            ray.kill(chooser.choice(running.shards), no_restart=False)
             wait_for(5)
         nodes.remove_node(other, allow_graceful=False)
         wait_for(5)
-        while other.node_id in [node_of(actor) for actor in fleet._shards]:  # a process outlives its node a little
+        while other.node_id in [node_of(actor) for actor in running.shards]:  # a process outlives its node a little
             assert time.monotonic() < until, "a shard lives on a node that died"
             wait_for(1)
         wait_for(5)

@@ -1,71 +1,123 @@
 """A population from the sums of shards is that of one fleet."""
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.model.refresh
+import posse.core.estimate
 from posse import Posse
-from posse.distributed.population import estimate, follow, published
+from posse.distributed.population import RemotePairs, published, require_shardable
 from posse.distributed.shard_fleet import ShardFleet
-from posse.fleet.task_keys import buckets_of
+from posse.errors import InvalidValue
+from posse.fleet.names import buckets_of
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
+CONTEXT = {"a": 0.3, "b": -1.0}
 TOLERANCE = 1e-10  # sums are added in another order; steps of an estimate amplify the last bits a little
+SIZES = {"size": 2.0}
 
 
-def shards_of(table, count=3):
+def now():
+    return 5000.0
+
+
+def shards_of(table, count=3, **settings):
     homes = buckets_of(table["task"].to_list()) % count
-    shards = [ShardFleet(arms=ARMS, features=FEATURES, seed=number) for number in range(count)]
+    time = "time" if "drift" in settings else None
+    shards = [ShardFleet(arms=ARMS, features=FEATURES, seed=number, clock=now, **settings) for number in range(count)]
     for number, shard in enumerate(shards):
-        shard.learn_many(table.filter(homes == number), refresh=False)
-    return shards, lambda method, *arguments: [getattr(shard, method)(*arguments) for shard in shards]
+        shard.learn_many(table.filter(homes == number), refresh=False, time=time)
+
+    def ask(look, method, *arguments):
+        assert look == "look"
+        return [getattr(shard, method)(*arguments) for shard in shards]
+
+    return shards, ask
 
 
-def publish(found, shards):
-    """Let all shards believe what was found; return what each was told."""
-    common, each = published(found, [shard.n_decisions for shard in shards], 1)
+def estimate(coordinator, ask, shards, steps=30, settled=1e-2, number=1):
+    """Estimate the population of all shards, and let them believe it; return what each was told."""
+    pairs = RemotePairs(coordinator.core, ask, max(shard.core.now for shard in shards))
+    coordinator.core.estimate_from(pairs, steps=steps, settled=settled)
+    common, each = published(coordinator.core, pairs, [shard.n_decisions for shard in shards], number)
     told = [common | own for own in each]
     for shard, population in zip(shards, told, strict=True):
-        shard.adopt(population)
+        assert shard.adopt(population)
     return told
 
 
-def require_same(one, other):
+def require_same(one, other, tolerance=TOLERANCE):
     for name in ("covariance", "noise_variance", "shared_precision", "shared_location"):
-        assert_allclose(getattr(one.prior, name), getattr(other.prior, name), rtol=TOLERANCE, atol=1e-12)
-    assert_allclose(
-        one._engine.store.belief.shared_mean, other._engine.store.belief.shared_mean, rtol=TOLERANCE, atol=1e-12
-    )
+        assert_allclose(getattr(one.prior, name), getattr(other.prior, name), rtol=tolerance, atol=1e-12)
+    mine, theirs = (fleet.core.state.store.shared for fleet in (one, other))
+    assert_allclose(mine, theirs, rtol=tolerance, atol=1e-12)
+
+
+def require_same_beliefs(shards, one, rtol=1e-9):
+    for shard in shards:
+        require_same(shard, one)
+        for task in [*shard.tasks[:5], "a stranger"]:
+            mine, theirs = shard.expected(task, CONTEXT), one.expected(task, CONTEXT)
+            for found, wanted in zip(mine[1:], theirs[1:], strict=True):
+                assert_allclose(list(found.values()), list(wanted.values()), rtol=rtol)
+
+
+def with_times(table):
+    return table.with_columns(time=pl.Series(np.linspace(0.0, 4000.0, table.height)))
 
 
 @pytest.mark.parametrize("coarse", [8192, 20], ids=["all tasks", "some tasks first"])
 def test_sums_of_shards_give_the_population_of_one_fleet(log, monkeypatch, coarse):
-    monkeypatch.setattr(posse.model.refresh, "COARSE", coarse)
+    monkeypatch.setattr(posse.core.estimate, "COARSE", coarse)
     table = log(6000, 300)
     one = Posse(arms=ARMS, features=FEATURES, seed=1)
     one.learn_many(table)
     shards, ask = shards_of(table)
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
+    estimate(coordinator, ask, shards)
+    require_same_beliefs(shards, one)
+    for name in ("covariance", "noise_variance", "shared_precision", "shared_location"):
+        assert_allclose(getattr(coordinator.prior, name), getattr(one.prior, name), rtol=TOLERANCE, atol=1e-12)
 
-    require_same(coordinator, one)
-    for shard in shards:
-        require_same(shard, one)
-        for task in shard.tasks[:5]:
-            context = {"a": 0.3, "b": -1.0}
-            assert_allclose(
-                list(shard.expected(task, context).mean.values()),
-                list(one.expected(task, context).mean.values()),
-                rtol=1e-9,
-            )
+
+@pytest.mark.parametrize("features", [False, True], ids=["plain", "features"])
+@pytest.mark.parametrize("drift", [None, 0.02], ids=["always", "half-life"])
+def test_drift_and_features_on_shards_are_those_of_one_fleet(log, drift, features):
+    table, settings = with_times(log(1500, 40)), {}
+    if drift is not None:
+        settings["drift"] = drift
+    if features:
+        settings |= {"task_features": ["size"], "arm_features": ["price"]}
+        settings["arms"] = {arm: {"price": float(price)} for price, arm in enumerate(ARMS)}
+    one = Posse(**{"arms": ARMS, "features": FEATURES, "seed": 1, "clock": now} | settings)
+    known = {f"t{task}": {"size": float(task % 7)} for task in range(35)}
+    if features:
+        one.set_task_features(known)
+    one.learn_many(table, time="time" if drift else None)
+    arms = settings.pop("arms", ARMS)
+    shards = []
+    homes = buckets_of(table["task"].to_list()) % 3
+    for number in range(3):
+        shards.append(ShardFleet(arms=arms, features=FEATURES, seed=number, clock=now, **settings))
+        shards[-1].learn_many(table.filter(homes == number), refresh=False, time="time" if drift else None)
+        mine = {task: about for task, about in known.items() if buckets_of([task])[0] % 3 == number}
+        if features:
+            shards[-1].set_task_features(mine)
+
+    def ask(_, method, *arguments):
+        return [getattr(shard, method)(*arguments) for shard in shards]
+
+    coordinator = Posse(arms=arms, features=FEATURES, **settings)
+    estimate(coordinator, ask, shards)
+    require_same_beliefs(shards, one, rtol=1e-8)
 
 
 def test_what_a_shard_learned_since_counts(log):
     table = log(3000)
     shards, ask = shards_of(table)
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    found = publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
+    found = estimate(coordinator, ask, shards)
     more = log(500, seed=5)
     homes = buckets_of(more["task"].to_list()) % 3
     shards[0].learn_many(more.filter(homes == 0))
@@ -73,20 +125,19 @@ def test_what_a_shard_learned_since_counts(log):
     again, _ = shards_of(table)
     again[0].learn_many(more.filter(homes == 0), refresh=False)
     again[0].adopt(found[0])
-    assert_allclose(
-        again[0]._engine.store.belief.shared_mean, shards[0]._engine.store.belief.shared_mean, rtol=1e-9, atol=1e-12
-    )
+    assert_allclose(again[0].core.state.store.shared, shards[0].core.state.store.shared, rtol=1e-9, atol=1e-12)
     # And the coordinator finds it when it asks again.
-    shared = follow(coordinator, ask).population.shared_mean
-    assert_allclose(shared, shards[0]._engine.store.belief.shared_mean, rtol=1e-9, atol=1e-12)
+    pairs = RemotePairs(coordinator.core, ask, 0.0)
+    coordinator.core.estimate_from(pairs, steps=0, settled=0.0)
+    assert_allclose(coordinator.core.state.store.shared, shards[0].core.state.store.shared, rtol=1e-9, atol=1e-12)
 
 
 def test_a_shard_explores_by_the_steps_of_all(log):
     shards, ask = shards_of(log(3000))
     for number, shard in enumerate(shards):
-        shard._decided = 2000 * number
-    publish(estimate(Posse(arms=ARMS, features=FEATURES), ask, steps=3, settled=0.2), shards)
-    assert [shard._steps() for shard in shards] == [(6001, 3001)] * 3
+        shard.stream.decided = 2000 * number
+    estimate(Posse(arms=ARMS, features=FEATURES), ask, shards, steps=3, settled=0.2)
+    assert [shard.steps for shard in shards] == [(6001, 3001)] * 3
 
 
 def test_a_new_arm_and_a_forgotten_task(log):
@@ -95,16 +146,31 @@ def test_a_new_arm_and_a_forgotten_task(log):
     one.learn_many(table)
     shards, ask = shards_of(table)
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
+    estimate(coordinator, ask, shards)
     for fleet in (one, coordinator, *shards):
         fleet.add_arm("violet")
     assert_allclose(shards[0].prior.covariance, one.prior.covariance, rtol=1e-9)
     task = shards[0].tasks[0]
     one.forget(task)
-    shards[0].forget(task)
-    for fleet in (coordinator, *shards[1:]):
-        fleet._engine.store.reset_prior()
-    publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
+    shards[0].forget_tasks([task], 2)
+    for shard in shards:
+        shard.reset_population(2)
+    coordinator.core.forget(np.zeros(0, dtype=np.int64))
+    estimate(coordinator, ask, shards, number=3)
     for shard in shards:
         require_same(shard, one)
     assert np.isfinite(shards[0].expected(task, {"a": 1.0, "b": 1.0}).mean["red"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"rewards": "binary"}, "one after the other"),
+        ({"robust": True}, "weight of every task"),
+        ({"prior": "moments"}, "one place"),
+        ({"drift": "learn"}, "in their order"),
+    ],
+)
+def test_what_shards_cannot_learn_is_refused(settings, word):
+    with pytest.raises(InvalidValue, match=word):
+        require_shardable(Posse(arms=ARMS, features=FEATURES, **settings))

@@ -29,8 +29,8 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import FeatureSpec, numeric
-from posse.fleet.streaming import Columns
-from posse.fleet.task_keys import buckets_of
+from posse.fleet.names import buckets_of
+from posse.fleet.tables import Columns
 
 pytest.importorskip("ray")
 # Ray closes its own sockets when it pleases.
@@ -68,7 +68,7 @@ def test_sums_are_those_of_one_machine_to_the_last_bit(ray, files, one, pair_sum
     fleet = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=shards)
     seen = []
     try:
-        assert learn_files(fleet, files, Columns(), seen.append, workers=workers) == 3000
+        assert learn_files(fleet.running, files, Columns(), seen.append, workers=workers) == 3000
         assert pair_sums(fleet) == pair_sums(one)
         fleet.refresh()
         assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-10)
@@ -169,7 +169,7 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
     assert len(fleet) == 59
     # One that is killed comes back with everything.
     before, decision = pair_sums(fleet), fleet.decide("t2", CONTEXT)
-    for actor in (fleet._shards[0], fleet._coordinator):
+    for actor in (fleet.running.shards[0], fleet.running.coordinator):
         ray.kill(actor, no_restart=False)
     assert pair_sums(fleet) == before
     assert fleet.reward(decision, 1.0)
@@ -179,22 +179,23 @@ def test_what_a_driver_that_died_had_begun_is_finished(ray, tmp_path, log):
     fleet = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
     fleet.learn_many(log(500))
     # It dies when one shard has an arm more, and the other one less that may be chosen.
-    gather([fleet._shards[0].add_arm.remote("violet"), fleet._shards[1].retire_arm.remote("red")])
+    running = fleet.running
+    gather([running.shards[0].add_arm.remote("violet"), running.shards[1].retire_arm.remote("red")])
     tasks = [f"t{number}" for number in range(20)]
     many, likely = fleet.decide_many(tasks, np.zeros((20, 2))), fleet.probabilities(tasks, np.zeros((20, 2)))
     assert many.arms == (*ARMS, "violet")
     for decision, row in zip(many, likely, strict=True):
-        shard = fleet._home[buckets_of([decision.task])[0]]
+        shard = running.home[buckets_of([decision.task])[0]]
         assert set(decision.probabilities) == ({*ARMS, "violet"} if shard == 0 else {"green", "blue"})
         assert decision.arm in decision.probabilities
         assert shard == 0 or row[0] == row[3] == 0.0
     assert_allclose(likely.sum(axis=1), 1.0)
-    fleet._end()
+    running.end()
     fleet = ShardedPosse.open(tmp_path / "fleet", fsync=False)
     try:
         assert fleet.arms == (*ARMS, "violet")
-        for state in fleet._states():
-            assert (state["arms"], state["retired"]) == ([*ARMS, "violet"], [])
+        for state in fleet.running.states():
+            assert ([arm for arm, _ in state["arms"]], state["retired"]) == ([*ARMS, "violet"], [])
         assert fleet.reward_many(many, np.ones(20)) == 20
         fleet.refresh()
         # What is refused leaves all as it was; what is done twice is done once.
@@ -231,7 +232,7 @@ def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_fol
             assert fleet.decide("t2", CONTEXT).arm in ARMS
 
         require_same()
-        for actor in (*fleet._shards, fleet._coordinator):
+        for actor in (*fleet.running.shards, fleet.running.coordinator):
             ray.kill(actor, no_restart=False)
         require_same()
         fleet.close()
@@ -255,7 +256,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
     assert whole.reward(waiting[0].id.partition(".")[2], 1.0)
 
     loaded = ShardedPosse.load(tmp_path / "m.posse", shards=3, snapshot_bytes=400_000)
-    assert loaded._place.snapshot_bytes == 400_000
+    assert loaded.running.place.snapshot_bytes == 400_000
     monkeypatch.setattr(posse.distributed.keeping, "has_several_machines", lambda: True)
     with pytest.raises(InvalidValue, match="folder"):
         loaded.rebalance(2)
@@ -267,7 +268,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
 
     fleet.rebalance(3)
     assert fleet.n_shards == 3
-    assert fleet._place.snapshot_bytes == 300_000
+    assert fleet.running.place.snapshot_bytes == 300_000
     assert pair_sums(fleet) == sums
     assert all(fleet.reward(decision, 1.0) for decision in waiting)
     after = pair_sums(fleet)
@@ -275,7 +276,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
         ShardedPosse.open(tmp_path / "fleet")
     fleet.close()
     again = ShardedPosse.open(tmp_path / "fleet")
-    assert again._place.snapshot_bytes == 300_000
+    assert again.running.place.snapshot_bytes == 300_000
     assert pair_sums(again) == after
     assert not again.reward(waiting[0], 1.0)
     fleet.__dict__.update(again.__dict__)  # for whoever closes it
@@ -292,7 +293,7 @@ def test_an_actor_that_is_killed_comes_back_with_everything(ray, fleet, pair_sum
     for decision in decisions[:5]:
         fleet.reward(decision, 1.0)
     before = pair_sums(fleet)
-    for actor in (*fleet._shards, fleet._coordinator):
+    for actor in (*fleet.running.shards, fleet.running.coordinator):
         ray.kill(actor, no_restart=False)
     assert all(fleet.reward(decision, 2.0) for decision in decisions[5:])
     after = pair_sums(fleet)
@@ -325,7 +326,7 @@ def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sum
         def learn_some(fleet, table, columns, progress, **settings):
             def tell(now):
                 if kill and not seen:
-                    ray.kill(fleet._shards[0], no_restart=False)
+                    ray.kill(fleet.shards[0], no_restart=False)
                 seen.append(now.rows)
                 if now.rows > stop:
                     raise KeyboardInterrupt
@@ -402,18 +403,41 @@ def test_what_cannot_be_sharded_is_refused(ray):
             ShardedPosse(arms=ARMS, features=FEATURES, **settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        ({"drift": "learn"}, "no drift"),
-        ({"drift": 30}, "no drift"),
-        ({"task_features": ["size"]}, "no task_features"),
-        ({"arm_features": ["price"], "arms": {arm: {"price": 1.0} for arm in ARMS}}, "no arm_features"),
-    ],
-)
-def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings, word):
-    with pytest.raises(InvalidValue, match=f"expected {word} for a sharded fleet"):
+@pytest.mark.parametrize("settings", [{"drift": "learn"}, {"background": True}])
+def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings):
+    with pytest.raises(InvalidValue, match="for a sharded fleet"):
         ShardedPosse(**{"arms": ARMS, "features": FEATURES} | settings)
+
+
+def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
+    arms = {arm: {"price": float(price)} for price, arm in enumerate(ARMS)}
+    settings = {"arms": arms, "features": FEATURES, "seed": 1, "drift": 30.0, "task_features": ["size"]}
+    settings |= {"arm_features": ["price"], "absent_reward": 0.0}
+    fleet = ShardedPosse(**settings, shards=2, folder=tmp_path / "fleet", fsync=False)
+    one = Posse(**settings)
+    known = {f"t{task}": {"size": float(task % 7)} for task in range(50)}
+    table = log(1000).with_columns(time=pl.Series(np.linspace(1.7e9, 1.7e9 + 1e6, 1000)))
+    try:
+        for each in (fleet, one):
+            assert each.set_task_features(known) == 50
+            assert each.learn_many(table, time="time") == 1000
+            each.add_arm("violet", {"price": 1.5})
+        fleet.refresh()
+        one.refresh()
+        assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-7)
+        assert_allclose(fleet.n_rewards, one.n_rewards, rtol=1e-6)
+        decision = fleet.decide("t1", CONTEXT)
+        assert fleet.reward(decision, 5.0)
+        assert fleet.correct(decision, 1.0)
+        assert not fleet.correct(decision, 1.0)
+        for actor in (*fleet.running.shards, fleet.running.coordinator):
+            ray.kill(actor, no_restart=False)
+        mean = fleet.expected("t2", CONTEXT).mean
+        assert_allclose(list(mean.values()), list(one.expected("t2", CONTEXT).mean.values()), rtol=0.05, atol=0.05)
+        fleet.save(tmp_path / "m.posse")
+        assert Posse.load(tmp_path / "m.posse").about_task("t9") == {"size": 2.0}
+    finally:
+        fleet.close()
 
 
 def test_an_address_where_nobody_is_is_refused_at_once():

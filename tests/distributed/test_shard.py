@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from posse import Posse
-from posse.distributed.actors import file_of
-from posse.distributed.fit import encode_frame
+from posse.distributed.fit import encode_frame, encode_rows
 from posse.distributed.journal import Journal, read_journal
-from posse.distributed.population import estimate, published
-from posse.distributed.shard import Shard
-from posse.errors import DamagedFile, InvalidValue
+from posse.distributed.population import RemotePairs, published
+from posse.distributed.shard import Shard, file_of
+from posse.errors import DamagedFile, ExpiredDecision, InvalidValue
 from posse.features import FeatureSpec, numeric
 from posse.fleet.decision import Ranking
-from posse.fleet.streaming import Columns
-from posse.fleet.task_keys import N_BUCKETS
+from posse.fleet.names import N_BUCKETS
+from posse.fleet.tables import Columns
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
 CONTEXT = {"a": 0.5, "b": -1.0}
@@ -39,17 +38,17 @@ def new_shard(tmp_path):
 
 
 def rows_of(table):
-    template = Posse(arms=ARMS, features=FEATURES)
-    from posse.distributed.fit import encode_rows
-
-    return encode_rows(template, table, "task", "arm", "reward")
+    return encode_rows(Posse(arms=ARMS, features=FEATURES), table, Columns())
 
 
 def state(shard, pair_sums):
     fleet = shard.fleet
     statuses = {
-        (ledger.prefix, ledger.first + row): (int(ledger.status[row]), float(ledger.reward[row]))
-        for ledger in fleet._ledgers()
+        (ledger.prefix, ledger.first + row): (
+            int(ledger.status[ledger.live][row]),
+            float(ledger.reward[ledger.live][row]),
+        )
+        for ledger in fleet.ledgers
         for row in range(ledger.size)
     }
     return pair_sums(fleet), statuses, fleet.n_decisions, fleet.arms, set(fleet.tasks)
@@ -57,41 +56,46 @@ def state(shard, pair_sums):
 
 def live(shard, table, snapshots=()):
     """Do a bit of everything; return decisions that wait."""
-    shard.learn_rows("learn", *rows_of(table))
+    shard.do("learn", "learn_table", *rows_of(table))
     if "early" in snapshots:
         shard.snapshot()
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    found = estimate(coordinator, lambda method, *given: [getattr(shard, method)(*given)], steps=30, settled=1e-2)
-    common, (own,) = published(found, [0], 1)
+    pairs = RemotePairs(coordinator.core, lambda look, *given: [getattr(shard, look)(*given)], shard.fleet.core.now)
+    coordinator.core.estimate_from(pairs, steps=30, settled=1e-2)
+    common, (own,) = published(coordinator.core, pairs, [0], 1)
     shard.adopt(own, common)
-    first = [shard.decide(f"d{n}", f"t{n % 7}", CONTEXT, None, True) for n in range(20)]
+    first = [shard.do(f"d{n}", "decide", f"t{n % 7}", CONTEXT, None, True) for n in range(20)]
     for n, decision in enumerate(first[:10]):
-        assert shard.reward(f"r{n}", decision.id, float(n))
+        assert shard.do(f"r{n}", "reward", decision.id, float(n))
+    assert shard.do("c", "correct", first[0].id, 7.0)
     shard.add_arm("violet")
     shard.add_arm("violet")  # once more, as by Ray after a death
     if "late" in snapshots:
         shard.snapshot()
-    many = shard.decide_many("m", ["t1", "new", "t2"], np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]), None, True)
-    assert shard.reward_many("mr", many["ids"][:2], [1.0, 2.0], "raise") == (2, [])
+    contexts = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    many = shard.do("m", "decide_columns", ["t1", "new", "t2"], contexts, None, True)
+    assert shard.do("mr", "reward_rows", many["ids"][:2], [1.0, 2.0], "raise") == (2, [])
     shard.retire_arm("red")
     shard.retire_arm("red")
     shard.forget(["t3"], "forget", 2)
     return [decision.id for decision in first[10:] if decision.task != "t3"]
 
 
-@pytest.mark.parametrize("settings", [{}, {"absent_reward": 0.0}], ids=["plain", "absent"])
+@pytest.mark.parametrize("settings", [{}, {"absent_reward": 0.0}, {"drift": 1e-6}], ids=["plain", "absent", "drift"])
 @pytest.mark.parametrize("snapshots", [(), ("early",), ("early", "late")], ids=["journal", "one", "two"])
 def test_a_restored_shard_has_all_that_was_acknowledged(new_shard, log, pair_sums, snapshots, settings):
     shard = new_shard(**settings)
     waiting = live(shard, log(), snapshots)
     again = new_shard(**settings)  # from its folder, as after a death
     assert state(again, pair_sums) == state(shard, pair_sums)
+    shard.fleet.clock = again.fleet.clock = lambda: 2e9
     for task in ("t1", "nobody"):
         one, other = (each.fleet.expected(task, CONTEXT) for each in (shard, again))
         assert list(other.mean.values()) == pytest.approx(list(one.mean.values()), rel=1e-9)
     # It goes on: late rewards find their decisions, and the next decisions have ids of their own.
-    assert again.reward("late", waiting[0], 3.0)
-    assert again.decide("next", "t1", CONTEXT, None, True).id not in waiting
+    again.fleet.clock = again._clock
+    assert again.do("late", "reward", waiting[0], 3.0)
+    assert again.do("next", "decide", "t1", CONTEXT, None, True).id not in waiting
     third = new_shard(**settings)
     assert state(third, pair_sums) == state(again, pair_sums)
 
@@ -100,39 +104,42 @@ def test_a_call_that_is_made_again_is_done_once(new_shard, log, pair_sums):
     shard = new_shard()
     live(shard, log(), ("late",))
     rows = rows_of(log(10, seed=9))
-    one = shard.decide("x", "t1", CONTEXT, None, True)
-    assert shard.learn_rows("y", *rows) == 10
-    many = shard.decide_many("z", ["t1", "t2"], np.zeros((2, 2)), None, True)
-    ranking = shard.decide("k", "t1", CONTEXT, None, True, k=2)
+    one = shard.do("x", "decide", "t1", CONTEXT, None, True)
+    assert shard.do("y", "learn_table", *rows) == 10
+    many = shard.do("z", "decide_columns", ["t1", "t2"], np.zeros((2, 2)), None, True)
+    ranking = shard.do("k", "decide", "t1", CONTEXT, None, True, k=2)
+    assert shard.do("w", "reward_rows", [one.id, "nobody-1"], [1.0, 1.0], "skip")[0] == 1
     assert len(set(ranking.arms)) == 2
     before = state(shard, pair_sums)
-    assert shard.decide("p", "new one", CONTEXT, None, True, record=False).id == ""
-    assert shard.decide_many("q", ["t1"], np.zeros((1, 2)), None, True, record=False)["ids"] == [""]
+    assert shard.look("decide", "new one", CONTEXT, None, True, record=False).id == ""
+    assert shard.look("decide_columns", ["t1"], np.zeros((1, 2)), None, True, False)["ids"] == [""]
     for each in (shard, new_shard()):  # the answer was lost, by whoever lives or was restored
-        assert each.decide("x", "t1", CONTEXT, None, True) == one
-        again = each.decide("k", "t1", CONTEXT, None, True, k=2)
+        assert each.do("x", "decide", "t1", CONTEXT, None, True) == one
+        again = each.do("k", "decide", "t1", CONTEXT, None, True, k=2)
         assert (type(again), again) == (Ranking, ranking)
-        assert each.learn_rows("y", *rows) == 10
-        again = each.decide_many("z", ["t1", "t2"], np.zeros((2, 2)), None, True)
+        assert each.do("y", "learn_table", *rows) == 10
+        (count, skipped) = each.do("w", "reward_rows", [one.id, "nobody-1"], [1.0, 1.0], "skip")
+        assert (count, [row for row, _, _ in skipped]) == (1, [1])
+        again = each.do("z", "decide_columns", ["t1", "t2"], np.zeros((2, 2)), None, True)
         assert again["ids"] == many["ids"]
         np.testing.assert_array_equal(again["probabilities"], many["probabilities"])
         assert state(each, pair_sums) == before
     # Also one of before the last snapshot.
     shard.snapshot()
-    assert new_shard().learn_rows("y", *rows) == 10
+    assert new_shard().do("y", "learn_table", *rows) == 10
     assert state(new_shard(), pair_sums) == before
 
 
 def test_a_record_that_was_not_finished_is_cut_off(new_shard, log, pair_sums, tmp_path):
     shard = new_shard()
-    shard.learn_rows("a", *rows_of(log(50)))
+    shard.do("a", "learn_table", *rows_of(log(50)))
     before = state(shard, pair_sums)
-    shard.learn_rows("b", *rows_of(log(50, seed=1)))
+    shard.do("b", "learn_table", *rows_of(log(50, seed=1)))
     path = tmp_path / "shard" / "journal-000000000.log"
     path.write_bytes(path.read_bytes()[:-7])
     again = new_shard()
     assert state(again, pair_sums) == before
-    assert again.learn_rows("b", *rows_of(log(50, seed=1))) == 50
+    assert again.do("b", "learn_table", *rows_of(log(50, seed=1))) == 50
 
 
 @pytest.mark.parametrize("snapshots", [False, True], ids=["journal", "snapshot"])
@@ -143,14 +150,14 @@ def test_a_restored_shard_knows_its_scaling(new_shard, log, snapshots):
     assert not shard.state()["ready"]
     with pytest.raises(InvalidValue, match="scaling"):
         shard.look("expected", "t1", CONTEXT)
-    shard.set_features("scale", learned.to_json())
-    decision = shard.decide("d", "t1", CONTEXT, None, True)
+    shard.do("scale", "have_features", learned.to_json())
+    decision = shard.do("d", "decide", "t1", CONTEXT, None, True)
     if snapshots:
         shard.snapshot()
     again = new_shard(features=spec)
     assert again.fleet.features == learned
-    assert again.reward("r", decision.id, 1.0)
-    contexts = [row for ledger in again.fleet._ledgers() for row in ledger.context.tolist()]
+    assert again.do("r", "reward", decision.id, 1.0)
+    contexts = [row for ledger in again.fleet.ledgers for row in ledger.context[ledger.live].tolist()]
     assert contexts == [learned.encode(CONTEXT).tolist()]
 
 
@@ -163,7 +170,7 @@ def test_a_numbered_piece_of_a_fit_is_learned_once(new_shard, log):
     shard._limit = shard._last = 1  # the next piece makes a snapshot
     assert shard.learn_part("b", parts[2:3]) == 50
     again = new_shard()
-    assert again._folder.snapshots()[-1] > 0
+    assert again._folder.numbers("snapshot")[-1] > 0
     assert again.pieces() == [0, 1, 2]
     assert again.learn_part("c", parts) == 50, "another call learns what is new"
     assert new_shard().fleet.n_rewards == 200
@@ -190,10 +197,10 @@ def test_nothing_is_done_that_the_journal_did_not_take(new_shard, log, monkeypat
 
     monkeypatch.setattr(Journal, "append", fail)
     for do in (
-        lambda: shard.decide("n1", "t1", CONTEXT, None, True),
-        lambda: shard.learn_rows("n2", *rows_of(log(5))),
+        lambda: shard.do("n1", "decide", "t1", CONTEXT, None, True),
+        lambda: shard.do("n2", "learn_table", *rows_of(log(5))),
         lambda: shard.add_arm("black"),
-        lambda: shard.decide_many("n4", ["t1"], np.zeros((1, 2)), None, True),
+        lambda: shard.do("n4", "decide_columns", ["t1"], np.zeros((1, 2)), None, True),
     ):
         with pytest.raises(OSError, match="no space"):
             do()
@@ -214,8 +221,40 @@ def test_snapshots_replace_journals(new_shard, log, tmp_path):
     shard = new_shard()
     shard._limit = 1000
     for number in range(6):
-        shard.learn_rows(str(number), *rows_of(log(100, seed=number)))
+        shard.do(str(number), "learn_table", *rows_of(log(100, seed=number)))
     shard.snapshot()
     names = sorted(path.name.split("-")[0] for path in (tmp_path / "shard").iterdir())
     assert names == ["journal", "journal", "lock", "snapshot"]
     assert new_shard().fleet.n_rewards == 600
+
+
+def test_a_restored_shard_knows_what_is_known_about_tasks(new_shard, log):
+    shard = new_shard(task_features=["size"])
+    spec = shard.fleet.known.tasks.spec.to_json()
+    shard.do("k", "know_tasks", ["t1", "t2"], [[1.0], [2.0]], spec)
+    shard.do("learn", "learn_table", *rows_of(log(300)))
+    shard.do("k2", "know_tasks", ["t2", "new"], [[3.0], [4.0]], spec)
+    again = new_shard(task_features=["size"])
+    assert [again.fleet.about_task(task) for task in ("t1", "t2", "new")] == [
+        {"size": size} for size in (1.0, 3.0, 4.0)
+    ]
+    for task in ("t1", "t2", "t3"):
+        one, other = (each.fleet.expected(task, CONTEXT).mean for each in (shard, again))
+        assert list(other.values()) == pytest.approx(list(one.values()), rel=1e-9)
+
+
+@pytest.mark.parametrize("count_pending", [True, False])
+def test_decisions_whose_time_is_over_are_that_in_a_restored_shard(new_shard, pair_sums, count_pending):
+    settings = {"absent_reward": 0.5, "count_pending": count_pending, "time_to_live": 60.0, "drift": 1e-3}
+    shard = new_shard(**settings)
+    first = [shard.do(f"d{n}", "decide", f"t{n % 3}", CONTEXT, None, True) for n in range(6)]
+    assert shard.do("r", "reward", first[0].id, 2.0)
+    shard._clock = lambda: 1e10
+    shard.fleet.clock = shard._clock
+    shard.do("late", "decide", "t1", CONTEXT, None, True)
+    assert shard.fleet.n_rewards > 0
+    again = new_shard(**settings)
+    assert len(pair_sums(shard.fleet)) > 0
+    assert state(again, pair_sums) == state(shard, pair_sums)
+    with pytest.raises(ExpiredDecision):
+        again.do("r2", "reward", first[1].id, 1.0)

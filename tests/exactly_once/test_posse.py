@@ -373,14 +373,10 @@ def differences(state, before, after):
     return {name: value for name, value in state.items() if value not in allowed[name]} or state
 
 
-ONE_BY_ONE = pytest.mark.xfail(strict=True, reason="where rewards fade many are learned one by one, and some may stay")
-
-
 def combinations(kinds, operations, ways):
     for kind, what, way in itertools.product(kinds, operations, ways):
         if what != "set_task_features" or "task_features" in KINDS[kind]:
-            partial = what == "reward_many" and "drift" in KINDS[kind] and way != "clock"
-            yield pytest.param(kind, what, way, marks=ONE_BY_ONE if partial else ())
+            yield pytest.param(kind, what, way)
 
 
 @pytest.mark.parametrize(("kind", "what", "way"), [*combinations(KINDS, OPERATIONS, ("log", "clock"))])

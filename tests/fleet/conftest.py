@@ -10,7 +10,10 @@ import polars as pl
 import pytest
 
 from posse import FeatureSpec, Posse
-from posse.fleet.file_state import state_of
+from posse.core.state import N_SLOTS, N_TASKS
+from posse.core.store import COUNT, DECAY, DECAY_AT, FIRST, MOMENT, NEXT, PRECISION, totals_at
+from posse.fleet.file import state_of
+from posse.fleet.ledger import COLUMNS
 from posse.model import Prior
 
 ARMS = ("red", "green", "blue")
@@ -85,24 +88,39 @@ def make_prior(n_arms=3, d=3, seed=5):
 
 
 def decisions_of(header, arrays):
-    """Return what is kept about every decision, whichever ledger it stands in: a loaded fleet begins a new one."""
+    """Return what is stored about every decision, whichever ledger it stands in: a loaded fleet begins a new one."""
     rows = []
     for number, ledger in enumerate(header["ledgers"]):
-        columns = [arrays[f"ledger{number}_{name}"] for name in ("time", "task", "arm", "status", "reward", "context")]
+        columns = [arrays[f"ledger{number}.{name}"] for name in COLUMNS]
         rows += [tuple(column[row].tobytes() for column in columns) for row in range(ledger["size"])]
     return sorted(rows)
 
 
 def take_snapshot(fleet):
-    """Return everything that a file would hold, to the last bit, and where the random stream stands."""
+    """Return everything that a file would hold, to the last bit, and the number that the next decision draws."""
     header, arrays = state_of(fleet)
     decisions = decisions_of(header, arrays)
     header = {name: value for name, value in header.items() if name not in ("ledgers", "origins")}
     arrays = {name: array for name, array in arrays.items() if not name.startswith("ledger")}
+    # A slot without rewards, which a change that failed may have claimed, is as good as none.
+    at = totals_at(fleet.core.n_features) + COUNT
+    used = arrays["core.store.sums"][:, at] > 0
+    for name in ("owner", "sums", "row_ends", "plain"):
+        if len(arrays[f"core.store.{name}"]) == used.size:
+            arrays[f"core.store.{name}"] = arrays[f"core.store.{name}"][used]
+    arrays["core.numbers"][N_SLOTS] = used.sum()
+    # So is a number of a task that was reserved for it and is not taken.
+    n_tasks = int(arrays["core.numbers"][N_TASKS])
+    assert (arrays["core.store.owner"][:, 0] < n_tasks).all()
+    for name in ("known", "given", "weight"):
+        array, stranger = arrays[f"core.store.{name}"][:n_tasks], arrays[f"core.store.{name}"][-1:]
+        assert (arrays[f"core.store.{name}"][n_tasks:] == stranger).all()
+        arrays[f"core.store.{name}"] = np.concatenate([array, stranger])
+    del arrays["core.free_slots"]
     return {
         "decisions": decisions,
         "header": json.dumps(header, sort_keys=True),
-        "stream": str(fleet._rng.bit_generator.state),
+        "next": fleet.stream.next(),
         "arms": fleet.arms,
         "ready": fleet.features.ready,
     } | {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
@@ -174,3 +192,28 @@ def exactly():
         return value.tolist() if isinstance(value, np.ndarray) else value
 
     return lambda value: repr(plain(value))
+
+
+def sums_of_sites(fleet):
+    """Return by pair of clicks or counts its slot, its rows, and what these add up to.
+
+    That is their sites as gram matrix, moment and precisions, and the weights that they have.
+    """
+    store, d, found = fleet.core.state.store, fleet.features.n_features, {}
+    for task in fleet.tasks:
+        for arm, name in enumerate(fleet.arms):
+            slot, rows = store.slot[fleet.names.tasks.get(task), arm], []
+            row = store.row_ends[slot, FIRST] if slot >= 0 else -1
+            while row >= 0:
+                rows.append(row)
+                row = store.row_links[row, NEXT]
+            if rows:
+                weight = np.exp(store.pairs[slot, totals_at(d) + DECAY] - store.row_values[rows, DECAY_AT])
+                X, w, h = store.row_context[rows], *(weight * store.row_values[rows, at] for at in (PRECISION, MOMENT))
+                found[task, name] = slot, rows, ((X * w[:, None]).T @ X, h @ X, w.sum(), weight.sum())
+    return found
+
+
+@pytest.fixture(scope="session")
+def site_sums():
+    return sums_of_sites

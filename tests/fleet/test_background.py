@@ -7,24 +7,22 @@ import random
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.background
-import posse.model.refresh
+import posse.core.background
 from posse import FeatureSpec, Posse
-from posse.engine.sums_snapshot import SnapshotReader
+from posse.core.background import Background
+from posse.core.estimate import Climb, with_posterior
 from posse.model import posterior
-from posse.model.refresh import Refresh
 
 X = np.array([0.3, -0.8])
 NEVER = 1e12  # rewards never grow by so much: a refresh comes when it is asked for
 POINTS = ("begin", "middle", "end")  # of the estimate
-SHARED = ("shared_mean", "shared_covariance", "shared_moment")
-PRIOR = ("covariance", "noise_variance", "shared_precision", "task_weight")
 
 
 class Held:
@@ -43,43 +41,25 @@ class Held:
 
 @pytest.fixture
 def hold(monkeypatch):
-    """Let refreshes stop at a point: before the first look at the sums, between two looks, after the last."""
+    """Let estimates in the background stop at a point: before sums are copied, in the midst, at the end."""
     gates = []
 
     def at(point):
         gate = Held()
         gates.append(gate)
-        run, sum_moments, add = Refresh.run, Refresh._sum_moments, posse.engine.background._add
+        owner, name = {
+            "begin": (Background, "_copy_all"), "middle": (Climb, "step"), "end": (Background, "_finish"),
+            "catching up": (posse.core.background, "take_over"),
+        }[point]  # fmt: skip
+        plain = getattr(owner, name)
 
-        def held_run(self, source, **settings):
-            if point == "begin":
+        def held(*arguments, **settings):
+            # Only in the background: whoever estimates at once is not held.
+            if threading.current_thread().name.startswith("posse-refresh") and not gate.reached.is_set():
                 gate.stop()
-            run(self, source, **settings)
-            if point == "end":
-                gate.stop()
+            return plain(*arguments, **settings)
 
-        def held_moments(self, source, rows):
-            if not gate.reached.is_set():
-                gate.stop()
-            return sum_moments(self, source, rows)
-
-        def held_add(fleet, refresh, kept, then, now, source):
-            if point == "catching up" and isinstance(source, SnapshotReader) and not gate.reached.is_set():
-                gate.stop()
-            add(fleet, refresh, kept, then, now, source)
-
-        # Only in the background: whoever estimates at once is not held.
-        def only_there(held, plain):
-            def chosen(*args, **kwargs):
-                there = threading.current_thread().name.startswith("posse-refresh")
-                return (held if there else plain)(*args, **kwargs)
-
-            return chosen
-
-        monkeypatch.setattr(Refresh, "run", only_there(held_run, run))
-        if point == "middle":
-            monkeypatch.setattr(Refresh, "_sum_moments", only_there(held_moments, sum_moments))
-        monkeypatch.setattr(posse.engine.background, "_add", held_add)
+        monkeypatch.setattr(owner, name, held)
         return gate
 
     yield at
@@ -89,43 +69,36 @@ def hold(monkeypatch):
 
 def finish(fleet, gate=None):
     """Let a refresh go and wait for its end."""
-    thread = fleet._engine.thread
     if gate is not None:
         gate.go.set()
-    if thread is not None:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert not fleet.refreshing
-    assert fleet._engine.store.kept is None
+    until = time.monotonic() + 60
+    while fleet.refreshing:
+        assert time.monotonic() < until
+        time.sleep(0.001)
 
 
-def parts(fleet, names):
-    return {name: getattr(fleet._engine.store.belief, name).copy() for name in names}
+def prior_of(fleet):
+    prior = fleet.prior
+    return [prior.covariance.tobytes(), prior.noise_variance.tobytes(), prior.shared_precision.tobytes()]
+
+
+def weights_of(fleet):
+    return fleet.core.state.store.weight[list(fleet.names.tasks.numbers.values())]
 
 
 def require_rebuilt(fleet, tolerance=1e-8):
     """The posterior is the one that follows from all sums under the prior in force."""
-    store = fleet._engine.store
-    before = parts(fleet, SHARED)
-    store.settle()
-    slots = np.concatenate([store.belief.seen[arm, : store.belief.n_seen[arm]] for arm in range(store.n_arms)])
-    local = store.belief.local_covariance[slots].copy(), store.belief.local_mean[slots].copy()
-    store.rebuild()
-    for name, values in before.items():
-        now = getattr(store.belief, name)
-        assert_allclose(values, now, rtol=tolerance, atol=tolerance * np.abs(now).max(), err_msg=name)
-    for mine, now in zip(local, (store.belief.local_covariance[slots], store.belief.local_mean[slots]), strict=True):
-        assert_allclose(mine, now, rtol=tolerance, atol=tolerance * np.abs(now).max(initial=0))
+    fleet.expected("t1", X)  # as after any look
+    before, now = fleet.core.state.store.shared, with_posterior(fleet.core.state, learned=False)[0].store.shared
+    assert_allclose(before, now, rtol=tolerance, atol=tolerance * np.abs(now).max())
     if not fleet.n_rewards:
         return
     # And that is the direct model's.
-    stats, place = fleet.statistics, {task: number for number, task in enumerate(fleet.tasks)}
-    weight = store.belief.task_weight[[fleet._tasks.numbers[task] for task in fleet.tasks]]
-    post = posterior(stats, fleet.prior, weight)
-    for task in fleet.tasks[:10]:
+    post = posterior(fleet.statistics, fleet.prior, weights_of(fleet))
+    for place, task in enumerate(fleet.tasks[:10]):
         expected = list(fleet.expected(task, X).mean.values())
         full = fleet.features.encode(X)
-        assert_allclose(expected, post.mean[:, place[task]] @ full, rtol=1e-6, atol=1e-6)
+        assert_allclose(expected, post.mean[:, place] @ full, rtol=1e-6, atol=1e-6)
 
 
 def live(fleet, table, seed):
@@ -165,7 +138,7 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
     fleet_of, table, hold, monkeypatch, same_prefixes, point, robust
 ):
     if point == "catching up":
-        monkeypatch.setattr(posse.engine.background, "FEW", 3)
+        monkeypatch.setattr(posse.core.background, "FEW", 3)
     settings = {"background": True, "refresh_growth": NEVER, "robust": robust}
     fleet, plain = fleet_of(60, **settings), fleet_of(60, **settings)
     for each in (fleet, plain):
@@ -173,7 +146,7 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
         live(each, table, 1)  # rewards since the last refresh
         each.forget("t2")
     plain.refresh()
-    expected, old = parts(plain, PRIOR), parts(fleet, PRIOR)
+    expected, weights, old = prior_of(plain), weights_of(plain), prior_of(fleet)
 
     gate = hold("end" if point == "catching up" else point)
     fleet.refresh(wait=False)
@@ -187,19 +160,13 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
         later.wait()
         in_thread(lambda: live(fleet, table, 3))
         gate = later
-    for name, values in parts(fleet, PRIOR[:3]).items():
-        assert values.tobytes() == old[name].tobytes()
+    assert prior_of(fleet) == old
     finish(fleet, gate)
 
-    found = parts(fleet, PRIOR)
-    n_tasks = len(expected["task_weight"])
-    assert found["task_weight"][:n_tasks].tobytes() == expected["task_weight"].tobytes()
-    assert (found["task_weight"][n_tasks:] == 1).all()
-    for name in PRIOR[:3]:
-        assert found[name].tobytes() == expected[name].tobytes(), name
-        assert found[name].tobytes() != old[name].tobytes(), name
+    assert weights_of(fleet)[: weights.size].tobytes() == weights.tobytes()
+    assert (weights_of(fleet)[weights.size :] == 1).all()
+    assert prior_of(fleet) == expected != old
     require_rebuilt(fleet)
-    assert fleet._engine.store.memory.evidence.refreshed_at[0] == plain.n_rewards
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -267,7 +234,6 @@ CHANGES = {
     "add_arm": lambda fleet, table: fleet.add_arm("new"),
     "merge": lambda fleet, table: fleet.merge(other_fleet(table)),
     "a large table": lambda fleet, table: fleet.learn_many(table(400, 5, n_tasks=20)),
-    "sums only": lambda fleet, table: fleet.learn_many(table(30, 5, n_tasks=20), refresh=False),
     "refresh": lambda fleet, table: fleet.refresh(),
 }
 
@@ -303,7 +269,7 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     go_on(twin)
     fleet = build()
     if point == "catching up":
-        monkeypatch.setattr(posse.engine.background, "FEW", 3)
+        monkeypatch.setattr(posse.core.background, "FEW", 3)
         first = hold("end")
     gate = hold(point)
     fleet.refresh(wait=False)
@@ -318,21 +284,34 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     assert differences(snapshot(fleet), snapshot(twin)) == []
     require_rebuilt(fleet)
     # And it can be done again.
-    generation = int(fleet._engine.store._capacity.generation[0])
+    version = fleet.core.version
     fleet.refresh(wait=False)
     twin.refresh()
     finish(fleet)
-    assert fleet._engine.store._capacity.generation[0] == generation + 1
-    for name in PRIOR[:3]:
-        assert parts(fleet, [name])[name].tobytes() == parts(twin, [name])[name].tobytes()
+    assert fleet.core.version == version + 1
+    assert prior_of(fleet) == prior_of(twin)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_sums_that_are_added_meanwhile_are_in_the_posterior(fleet_of, table, hold, point):
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    gate = hold(point)
+    fleet.refresh(wait=False)
+    gate.wait()
+    in_thread(lambda: fleet.learn_many(table(30, 5, n_tasks=20), refresh=False))
+    finish(fleet, gate)
+    fleet.expected("t1", X)
+    assert fleet.n_rewards == 90
+    require_rebuilt(fleet)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), MemoryError("no more memory")])
-@pytest.mark.parametrize("where", ["_measure", "_sum_moments", "sum_information", "finish", "make_room"])
+@pytest.mark.parametrize("where", ["measure", "step", "look", "installed", "take_over", "_with_capacity"])
 def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, caplog, monkeypatch, where, error):
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
     live(fleet, table, 1)
-    working = getattr(Refresh, where)
+    owner = Climb if hasattr(Climb, where) else posse.core.background
+    working = getattr(owner, where)
 
     def failing(*args, **kwargs):
         raise error
@@ -341,26 +320,29 @@ def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, c
     fleet.refresh(wait=False)
     gate.wait()
     live(fleet, table, 2)
-    before = snapshot(fleet)
-    monkeypatch.setattr(Refresh, where, failing)
+    before, numbers = snapshot(fleet), fleet.core.state.numbers.copy()
+    monkeypatch.setattr(owner, where, failing)
     with caplog.at_level(logging.ERROR, logger="posse"):
         finish(fleet, gate)
 
     assert [record.exc_info[1] for record in caplog.records] == [error]
     assert "stays as it was" in caplog.text
+    assert type(error).__name__ in fleet.refresh_problem
+    fleet.core.state.numbers[:] = numbers  # but for when it is tried again
     assert snapshot(fleet) == before
+    monkeypatch.setattr(owner, where, working)
     require_rebuilt(fleet)
-    monkeypatch.setattr(Refresh, where, working)
     fleet.refresh(wait=False)
     finish(fleet)
-    assert snapshot(fleet)["arm_covariance"] != before["arm_covariance"]
+    assert fleet.refresh_problem is None
+    assert snapshot(fleet)["core.population.covariance"] != before["core.population.covariance"]
     require_rebuilt(fleet)
 
 
 def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     fleet = fleet_of(60, background=True, refresh_growth=0.5)
     gate = hold("begin")
-    generation = int(fleet._engine.store._capacity.generation[0])
+    version = fleet.core.version
     for i in range(29):
         fleet.reward(fleet.decide(f"t{i % 5}", X).id, 0.1 * i)
     assert not fleet.refreshing
@@ -368,15 +350,13 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     assert fleet.refreshing
     gate.wait()
     # One is under way: others wait until it is over.
-    thread = fleet._engine.thread
     fleet.reward(fleet.decide("t2", X).id, 0.7)
     fleet.refresh(wait=False)
     fleet.learn_many(table(20, 3))
-    assert fleet._engine.thread is thread
     finish(fleet, gate)
 
-    assert fleet._engine.store._capacity.generation[0] == generation + 1
-    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 90
+    assert fleet.core.version == version + 1
+    assert fleet.core.estimated_at == 90
     assert fleet.n_rewards == 111
     require_rebuilt(fleet)
 
@@ -454,7 +434,7 @@ def test_rewards_that_are_refused_by_the_log_leave_no_trace(fleet_of, table, hol
 def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
     fleet = fleet_of(40, background=True, refresh_growth=0.05, robust=robust)
     before = fleet.statistics
-    installed = int(fleet._engine.store._capacity.generation[0])
+    installed = fleet.core.version
     rows, failures = [], []
     interval = sys.getswitchinterval()
 
@@ -481,14 +461,14 @@ def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
                 thread.start()
             for thread in threads:
                 thread.join(120)
-            if fleet._engine.store._capacity.generation[0] > installed + 1:
+            if fleet.core.version > installed + 1:
                 break  # estimates stand back behind decisions: on a busy machine one may take all this time
     finally:
         sys.setswitchinterval(interval)
     assert not failures
     finish(fleet)
 
-    assert fleet._engine.store._capacity.generation[0] > installed + 1  # they did come in between
+    assert fleet.core.version > installed + 1  # they did come in between
     stats, tasks = fleet.statistics, list(fleet.tasks)
     known = before.gram.shape[1]
     gram, moment, count = np.zeros_like(stats.gram), np.zeros_like(stats.moment), np.zeros_like(stats.count)
@@ -544,27 +524,28 @@ def test_a_forked_process_goes_on_by_itself(fleet_of, table, hold):
 ENDING = """
 import concurrent.futures.thread as futures, threading, time
 import numpy as np
-import posse.engine.background, posse.model.refresh
 from posse import Posse
-from posse.model.refresh import Refresh
+from posse.core.estimate import Climb
 
-posse.engine.background.workers = lambda: 4
-posse.model.refresh.MANY, posse.model.refresh.BLOCK = 0, 4
 fleet = Posse(arms=["x", "y"], features=["a"], background=True, refresh_growth=1e12, seed=1)
 n = 60
 fleet.learn_many({"task": [f"t{i % 20}" for i in range(n)], "arm": ["x", "y"] * (n // 2), "a": np.sin(np.arange(n)),
                   "reward": np.cos(np.arange(n))})
-sum_moments = Refresh._sum_moments
+step = Climb.step
 
-def after_the_end(self, source, rows):
+def after_the_end(self, *arguments):
     while not futures._shutdown:  # which the interpreter sets when it ends
         time.sleep(0.01)
-    return sum_moments(self, source, rows)
+    return step(self, *arguments)
 
-Refresh._sum_moments = after_the_end
+def wait():
+    while fleet.refreshing:
+        time.sleep(0.01)
+
+Climb.step = after_the_end
 fleet.refresh(wait=False)
 # The interpreter waits for this one, and so does not kill the other.
-threading.Thread(target=fleet._engine.thread.join, args=(30,)).start()
+threading.Thread(target=wait).start()
 """
 
 

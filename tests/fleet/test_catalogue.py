@@ -61,18 +61,17 @@ def test_propensities_add_up_to_1_and_are_those_of_the_arms_that_come():
 
 def test_one_reward_is_learned_exactly(monkeypatch):
     catalogue = Catalogue(FEATURES, ARM_FEATURES, seed=1)
-    monkeypatch.setattr(catalogue._fleet._engine, "estimate_after_one", lambda _: None)  # the population stays as it is
-    monkeypatch.setattr(catalogue._residuals, "estimate", lambda _: None)
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)  # the population stays as it is
     x, rows = [0.5, -1.0], {"a": [0.3, 0.7], "b": [0.3, 0.7], "c": [-0.4, 0.1]}
     before = catalogue.expected("t", x, rows)
     phi = {arm: np.kron([1, *x], [1, *f]) for arm, f in rows.items()}
-    _, covariance = catalogue._coefficients(None)
+    covariance = catalogue.coefficients("never seen").covariance["reward"]
     decision = catalogue.decide("t", x, {"a": rows["a"]})
     catalogue.reward(decision, 2.5)
     after = catalogue.expected("t", x, rows)
 
     # Coefficients and residual are independent Gaussians before the first reward: condition on it by hand.
-    noise, own = 1.0, catalogue._residuals.variance
+    noise, own = catalogue.noise_sd**2, catalogue.residual_sd**2
     total = before.sd["a"] ** 2 + noise
     for arm in rows:
         shared = phi[arm] @ covariance @ phi["a"] + own * (arm == "a")
@@ -128,7 +127,7 @@ def test_a_loaded_catalogue_decides_like_the_saved_one(tmp_path):
 
 def test_a_file_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
     catalogue = taught(20)
-    catalogue._residuals.variance = -1.0
+    catalogue.residuals.variance = -1.0
     catalogue.save(tmp_path / "shop.posse")
     with pytest.raises(DamagedFile, match="variance of residuals"):
         Catalogue.load(tmp_path / "shop.posse")
@@ -137,14 +136,14 @@ def test_a_file_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
 def test_what_a_forgotten_task_has_taught_is_gone():
     catalogue = taught()
     waiting = catalogue.decide("t1", [0.1, 0.2], arms_of())
-    number = catalogue._fleet._tasks.get("t1")
-    of_task, arms, sums = (part.copy() for part in catalogue._residuals.pairs)
+    number = catalogue.fleet.names.tasks.get("t1")
+    of_task, arms, sums = (part.copy() for part in catalogue.residuals.pairs)
     catalogue.forget("t1")
 
     assert "t1" not in catalogue.tasks
-    assert number not in catalogue._residuals.pairs[0]
+    assert number not in catalogue.residuals.pairs[0]
     left = [np.bincount(arms[of_task != number], weights=part[of_task != number], minlength=9)[:9] for part in sums]
-    assert_allclose(catalogue._residuals._of_arm[:, :9], left)
+    assert_allclose(catalogue.residuals.totals(9), left)
     with pytest.raises(UnknownDecision, match="forgotten"):
         catalogue.reward(waiting, 1.0)
     again = Catalogue(FEATURES, ARM_FEATURES)
@@ -225,7 +224,7 @@ def test_residuals_of_arms_not_seen_for_long_are_dropped():
         assert len(catalogue.arms) <= 6  # five, and one that waits
     assert waiting.arm in catalogue.arms
     assert catalogue.reward(waiting, 1.0)
-    assert catalogue._residuals.pairs[1].max() < len(catalogue.arms)
+    assert catalogue.residuals.pairs[1].max() < len(catalogue.arms)
 
 
 def test_what_is_refused_changes_nothing(tmp_path):
@@ -272,12 +271,12 @@ def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
 
 def sums_by_name(catalogue):
     """Return the sums of every task, and what is said about residuals, by names."""
-    fleet, stats = catalogue._fleet, catalogue._fleet.statistics
-    tasks, arms, sums = catalogue._residuals.pairs
+    fleet, stats = catalogue.fleet, catalogue.fleet.statistics
+    tasks, arms, sums = catalogue.residuals.pairs
     return {
         **{task: stats.moment[0, place] for place, task in enumerate(fleet.tasks)},
         **{
-            (fleet._tasks.label(task), catalogue._arms.label(arm)): own
+            (fleet.names.tasks.label(task), catalogue.labels.label(arm)): own
             for task, arm, own in zip(tasks.tolist(), arms.tolist(), sums.T, strict=True)
         },
     }
@@ -361,7 +360,7 @@ def test_catalogues_that_cannot_be_merged_stay_as_they_are():
     numbered.decide("t", [0, 0], {7: {"price": 1, "size": 1}})
     for wrong, words in (
         (shop, "with itself"), (other, "common past"), (None, "expected a Catalogue"),
-        (shop._fleet, "expected a Catalogue to merge, got Posse"),
+        (shop.fleet, "expected a Catalogue to merge, got Posse"),
         (Catalogue(["x"], ARM_FEATURES), "features of this one"),
         (Catalogue(FEATURES, ["price"]), "arm_features of this one"),
         (Catalogue(FEATURES, ARM_FEATURES, interactions=False), "interactions of this one"),
@@ -377,7 +376,7 @@ def test_catalogues_that_cannot_be_merged_stay_as_they_are():
 
 def test_a_table_that_fails_says_how_much_of_it_was_learned(monkeypatch):
     shop = Catalogue(features=[], arm_features=["price"], interactions=False, seed=3)
-    learn, left = shop._learn_row, [2]
+    learn, left = shop.learn_row, [2]
 
     def fail(*arguments, **settings):
         left[0] -= 1
@@ -385,7 +384,7 @@ def test_a_table_that_fails_says_how_much_of_it_was_learned(monkeypatch):
             raise MemoryError
         learn(*arguments, **settings)
 
-    monkeypatch.setattr(shop, "_learn_row", fail)
+    monkeypatch.setattr(shop, "learn_row", fail)
     with pytest.raises(MemoryError) as caught:
         shop.learn_many({"task": ["a"] * 4, "arm": ["x"] * 4, "price": [1.0] * 4, "reward": [1.0] * 4})
     assert "the first 2 rows were learned" in caught.value.__notes__[0]

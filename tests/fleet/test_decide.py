@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import chisquare, norm
 
-import posse.engine.decide
+import posse.core.core
 from posse import Posse
+from posse.core.rule import KEPT
 from posse.errors import InvalidValue
-from posse.fleet.behaviour import POLICIES
-from posse.kernels.rule import KEPT
+from posse.fleet.settings import POLICIES
 from posse.policies.ebm import EbmTS, EbmUCB
 
 X = np.array([0.3, -0.8])
@@ -285,15 +285,15 @@ def test_the_order_of_eligible_arms_does_not_matter(fleet_of):
 
 
 def test_large_batches_with_threads_are_small_ones(fleet_of, monkeypatch):
-    monkeypatch.setattr(posse.engine.decide, "workers", lambda: 3)
+    monkeypatch.setattr(posse.core.core, "workers", lambda: 3)
     rng = np.random.default_rng(4)
     tasks, contexts = [f"t{i}" for i in rng.integers(40, size=900)], rng.normal(size=(900, 2))
     eligible = [[None, ["red", "blue"], ["green"]][i] for i in rng.integers(3, size=900)]
     fleets = [fleet_of(policy="ebm-ts") for _ in range(2)]
 
-    monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 10**9)
+    monkeypatch.setattr(posse.core.core, "MANY_ROWS", 10**9)
     small = fleets[0].decide_many(tasks, contexts, eligible)
-    monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 100)
+    monkeypatch.setattr(posse.core.core, "MANY_ROWS", 100)
     large = fleets[1].decide_many(tasks, contexts, eligible)
 
     for name in ("chosen", "propensity", "probabilities", "mean", "sd"):
@@ -393,12 +393,13 @@ def test_an_arm_that_always_paid_the_same_is_not_abandoned(kind, tmp_path):
     fleet = with_a_silent_arm(kind)
     found = silent_rows(fleet)
 
-    assert fleet._engine.store.silent.tolist() == [-KEPT, 0.0, 0.0, 0.0]
     assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
     # Were it like the others, UCB's rule would give it nothing in most tasks.
-    fleet._engine.store.silent[:] = 0.0
+    silent = fleet.core.state.silent
+    assert silent.tolist() == [-KEPT, 0.0, 0.0, 0.0]
+    silent[:] = 0.0
     plain = silent_rows(fleet)
-    fleet._engine.store.silent[0] = -KEPT
+    silent[0] = -KEPT
     assert (plain[:, 0] < 1e-6).mean() > 0.5
     assert (found[:, 0] > 0.01).all()
     # A file has it, and a copy that was loaded decides the same.

@@ -10,8 +10,7 @@ from scipy.stats import norm
 
 from posse import FeatureSpec, Posse
 from posse.errors import InvalidValue
-from posse.fleet.expecting import BORROWED_CONTEXTS, average_contexts, probability_best
-from posse.fleet.rates import expected_rates
+from posse.fleet.expecting import BORROWED_CONTEXTS, average_contexts, expected_rates, probability_best
 
 CONTEXTS = pl.DataFrame({"a": [0.3, -1.2, 2.0], "b": [1.0, 0.4, -0.7]})
 TASKS = ["t1", "t4", "a task never seen"]

@@ -12,22 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
 
 from posse import FeatureSpec, Posse
 from posse.container import DamagedFile, SavedFileError, write_container
+from posse.core.store import COUNT, INFORMATION, SQUARES, n_triangle, totals_at
 from posse.errors import PosseError, UnknownTask
 from posse.features import hashed, one_hot
-from posse.fleet.file_format import KIND, VERSION, VERSIONS
-from posse.fleet.file_state import state_of
-from posse.model import Prior, posterior
+from posse.fleet.file import KIND, VERSION, state_of
+from posse.model import Prior
 
-# What follows from the rest of a file, so that it need not be believed.
-FOLLOWING = {
-    "pair_local_covariance", "pair_local_mean", "arm_shared_covariance", "arm_shared_moment", "arm_shared_mean",
-    "evidence_inverse", "evidence_second_moment", "evidence_summaries", "evidence_last_move",
-}  # fmt: skip
-KINDS = ("evidence", "robust", "known", "alone", "paper")
+D = 3
+AT = totals_at(D)
+KINDS = ("evidence", "robust", "known", "alone", "paper", "clicks")
 
 
 def build(kind="evidence", clock=lambda: 1000.0):
@@ -38,19 +34,21 @@ def build(kind="evidence", clock=lambda: 1000.0):
         "known": {"policy": "ebm-ucb", "prior": Prior.isotropic(n_arms=2, n_features=3, variance=0.5)},
         "alone": {"policy": "lin-ucb"},
         "paper": {"prior": "paper"},
+        "clicks": {"rewards": "binary", "absent_reward": 0.0},
     }[kind]
     rng = np.random.default_rng(0)
     fleets = []
     for seed in (1, 2):
         spec = FeatureSpec(["a", one_hot("b", ["x", "y"])], intercept=False)
-        fleet = Posse(arms=["red", "green"], features=spec, seed=seed, clock=clock, absent_reward=0.5, **extra)
+        fleet = Posse(arms=["red", "green"], features=spec, seed=seed, clock=clock, **{"absent_reward": 0.5, **extra})
         if kind not in ("known", "alone"):
             fleet.add_arm("blue")
         for i in range(14):
             context = {"a": rng.normal(), "b": "xy"[i % 2]}
             decision = fleet.decide(f"t{i % 4}", context)
             if i % 3:
-                fleet.reward(decision.id, float(rng.normal()))
+                value = float(rng.normal())
+                fleet.reward(decision.id, value if kind != "clicks" else float(value > 0))
         fleets.append(fleet)
     fleet = fleets[0]
     fleet.forget("t3")
@@ -152,7 +150,7 @@ def require_harmless(path, header, arrays):
 def test_the_state_itself_is_fine(states, path):
     for header, arrays in states.values():
         require_harmless(path, header, arrays)
-        assert len(Posse.load(path)) == header["n_tasks"]  # and it is not refused
+        assert len(Posse.load(path)) == len(arrays["task_at"])  # and it is not refused
 
 
 @pytest.mark.parametrize("kind", ["evidence", "known"])
@@ -162,32 +160,22 @@ def test_missing_fields_and_arrays(states, path, kind):
         if name != "posse":  # says who wrote it
             assert str(path) in refusal(path, {key: header[key] for key in header if key != name}, arrays)
     for name in arrays:
+        if name.endswith(".others"):  # which numbers are none; not every file has some
+            continue
         assert name in refusal(path, header, {key: arrays[key] for key in arrays if key != name})
 
 
 WRONG_FIELDS = {
     "features": [None, {}, [], "a", {"version": 2}, {"version": 1, "intercept": True, "features": []}],
+    "task_features": [{}, [], "a", 5],
+    "arm_features": [{}, [], "a", 5],
+    "known_arms": [None, [], {}, 5, [None], [None] * 4],
     "arms": [None, [], ["red"], ["red", "green", "green"], ["red", "green", 3], ["red", "green", ""], ["red"] * 3, 5,
              ["red", "green", None], ["red", "green", "blue", "black"], {"red": 1}, "rgb2"],
     "retired": [None, "1", [3], [-1], [1, 1], [True], [0, 1, 2], ["green"], [1.0], {"1": 1}, [[]]],
-    "seen": [None, [], [1, 1, 1], [-1, 3, 3], "345", [10**30, 0, 0], [4.0, 3, 3], [True, 3, 3]],
-    "n_tasks": [None, -1, 2, 3.0, "3", True, 2**40, 2**41, 10**30, [3]],
-    "task_names": [None, "number", "none!", "", 3, ["text"]],
-    "policy": [None, "", "ebm", "hier-ts", 5, ["ebm-ts"], {}],
-    "prior": ["known", "best", 5, [], {"a": 1}],
-    "first_arms": [None, 0, -1, 4, 2.0, "2", True, 10**30, [2]],
-    "exploration": ["0.1", -1, [], 10**400, True],
-    "floor": ["0", -0.1, 0.6, 2, [], None, True],
-    "evaluation_budget": ["0", -0.1, 1.5, [], None, True],
-    "refresh_growth": ["0.1", -1, [], 10**400],
+    "tasks": [None, "number", "none!", "", 3, ["text"]],
     "seed": ["", "-1", "x", [], None, {}, str(2**128), "9" * 5000, -5],
     "decided": [None, -1, 1.5, "3", True, 2**63, 10**30],
-    "experience": [None, -1, 1.5, "3", True, 2**63],
-    "time_to_live": [0, -1, "1", [], True],
-    "absent_reward": ["1", [], 1e60],
-    "count_pending": [None, "yes", 1, 0, [], {}],
-    "looked_at": [None, -1.0, 1, "3", True, 1e300, []],
-    "replaced": [None, -1, 1.5, "3", True, 2**63],
     "origins": ["x", 5, [], {}, [1]],
     "ledgers": [None, [], {}, [1], [[]], [{}], "abc", [{"prefix": "a", "first": 1, "size": 0}] * 2,
                 [{"prefix": "a", "first": 0, "size": 0}], [{"prefix": "", "first": 1, "size": 0}],
@@ -195,7 +183,21 @@ WRONG_FIELDS = {
                 [{"prefix": "a", "first": 1, "size": -1}], [{"prefix": "a", "first": 1, "size": 10**6}],
                 [{"prefix": "a", "first": 1.0, "size": 0}], [{"prefix": "a", "first": 1}],
                 [{"prefix": ["a"], "first": 1, "size": 0}]],
+    "settings": [None, [], 5, "a", {"nonsense": 1}],
 }  # fmt: skip
+WRONG_SETTINGS = {
+    "policy": [None, "", "ebm", "hier-ts", 5, ["ebm-ts"], {}],
+    "prior": ["best", 5, [], {"a": 1}],
+    "exploration": ["0.1", -1, [], 10**400, True],
+    "floor": ["0", -0.1, 0.6, 2, [], None, True],
+    "evaluation_budget": ["0", -0.1, 1.5, [], None, True],
+    "refresh_growth": ["0.1", -1, [], 10**400],
+    "rewards": ["click", 5, None, []],
+    "drift": ["soon", -1.0, 0, []],
+    "time_to_live": [0, -1, "1", [], True],
+    "absent_reward": ["1", [], 1e60],
+    "count_pending": [None, "yes", 1, 0, [], {}],
+}
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
@@ -206,8 +208,16 @@ def test_fields_that_cannot_be(states, path, name):
         assert str(path) in refusal(path, header | {name: value}, arrays)
 
 
+@pytest.mark.parametrize("name", WRONG_SETTINGS)
+def test_settings_that_cannot_be(states, path, name):
+    header, arrays = states["evidence"]
+    for value in WRONG_SETTINGS[name]:
+        assert str(path) in refusal(path, header | {"settings": header["settings"] | {name: value}}, arrays)
+
+
 def test_all_fields_have_wrong_values_here(states):
-    assert set(states["evidence"][0]) - set(WRONG_FIELDS) == {"posse", "robust"}
+    assert set(states["evidence"][0]) - set(WRONG_FIELDS) == {"posse"}
+    assert set(states["evidence"][0]["settings"]) - set(WRONG_SETTINGS) == {"robust"}
 
 
 json_values = st.recursive(
@@ -257,9 +267,9 @@ def test_wrong_shapes_and_types(states, path, kind):
         with np.errstate(invalid="ignore"):
             other = array.astype(np.int64 if array.dtype == np.float64 else np.float64)
             wrong = [array[..., None], array.astype(np.int32), np.concatenate([array, array]), np.zeros((0, 3)), other]
-        if name == "task_text":  # bytes are bytes, whatever their shape
+        if name in ("task_text", "known_text"):  # bytes are bytes, whatever their shape
             del wrong[0]
-        for candidate in [*wrong, array[:-1]]:
+        for candidate in [*wrong, *([array[:-1]] if array.ndim else [])]:
             if (candidate.shape, candidate.dtype) != (array.shape, array.dtype):
                 assert str(path) in refusal(path, header, arrays | {name: candidate})
 
@@ -269,7 +279,7 @@ def test_wrong_shapes_and_types(states, path, kind):
 def test_numbers_that_are_none(states, path, kind, value):
     header, arrays = states[kind]
     for name, array in arrays.items():
-        if array.dtype == np.float64 and array.size and name not in FOLLOWING:
+        if array.dtype == np.float64 and array.size:
             wrong = array.copy()
             wrong.flat[-1] = value
             assert name in refusal(path, header, arrays | {name: wrong})
@@ -282,13 +292,16 @@ def changed(array, place, value):
 
 
 WRONG_ENTRIES = [
-    ("pair_task", 0, -1), ("pair_task", 0, 99), ("pair_count", 0, 0.0), ("pair_count", 1, -1.0),
-    ("pair_sum_of_squares", 0, -1.0), ("pair_gram", (0, 0), -1.0), ("task_weight", 0, 0.0), ("task_weight", 0, -1.0),
+    ("core.store.owner", (0, 0), -2), ("core.store.owner", (0, 0), 99), ("core.store.owner", (0, 1), -1),
+    ("core.store.owner", (0, 1), 3), ("core.store.sums", (0, AT + COUNT), -1.0),
+    ("core.store.sums", (0, AT + SQUARES), -1.0), ("core.store.sums", (0, AT + INFORMATION), -1.0),
+    ("core.store.sums", (0, 0), -1.0), ("core.store.weight", 0, 0.0), ("core.store.weight", 0, -1.0),
     ("task_end", 0, 0), ("task_end", 0, -5), ("task_end", -1, 99), ("task_end", 0, 2**62), ("task_text", 0, 255),
-    ("arm_covariance", (0, 0, 0), -1.0), ("arm_covariance", (0, 0, 1), 9.0), ("arm_noise_variance", 0, 0.0),
-    ("arm_noise_variance", 0, -1.0), ("arm_shared_precision", (0, 0), 0.0), ("ledger0_status", 0, 3),
-    ("ledger0_status", 0, 255), ("ledger0_task", 2, -1), ("ledger0_task", 2, 99), ("ledger0_arm", 2, -1),
-    ("ledger0_arm", 2, 3), ("ledger1_task", 0, 2**62), ("ledger1_arm", 0, -(2**62)),
+    ("task_at", 0, -1), ("task_at", 0, 99), ("core.store.prior", (0, 0, 0), -1.0), ("core.store.noise", 0, 0.0),
+    ("core.store.noise", 0, -1.0), ("core.store.told", (0, 0, 0), -1e9), ("ledger0.status", 0, 3),
+    ("ledger0.status", 0, 255), ("ledger0.task", 2, -1), ("ledger0.task", 2, 99), ("ledger0.arm", 2, -1),
+    ("ledger0.arm", 2, 3), ("ledger1.task", 0, 2**62), ("ledger1.arm", 0, -(2**62)), ("ledger0.reward", 2, -1e60),
+    ("ledger0.context", (2, 0), 1e60),
 ]  # fmt: skip
 
 
@@ -298,25 +311,36 @@ def test_entries_that_cannot_be(states, path, name, place, value):
     assert str(path) in refusal(path, header, arrays | {name: changed(arrays[name], place, value)})
 
 
+@pytest.mark.parametrize("name", ["core.store.row_links", "core.store.row_ends", "core.store.free_rows"])
+def test_lists_of_rows_that_cannot_be(states, path, name):
+    header, arrays = states["clicks"]
+    for value in (-2, 99, 2**62, -(2**62)):
+        for place in range(arrays[name].size):
+            wrong = arrays[name].copy()
+            if wrong.flat[place] != value:
+                wrong.flat[place] = value
+                require_harmless(path, header, arrays | {name: wrong})
+
+
 def test_a_pair_twice_and_a_name_twice(states, path):
     header, arrays = states["evidence"]
-    pairs = arrays["pair_task"].copy()
+    pairs = arrays["core.store.owner"].copy()
     pairs[1] = pairs[0]
-    assert "twice" in refusal(path, header, arrays | {"pair_task": pairs})
+    assert "one slot for every pair" in refusal(path, header, arrays | {"core.store.owner": pairs})
     text = arrays["task_text"].copy()
     assert bytes(text[:4]) == b"t0t1"
     text[3] = ord("0")
     assert "one name" in refusal(path, header, arrays | {"task_text": text})
-    numbers = {key: arrays[key] for key in arrays if not key.startswith("task_t") and key != "task_end"}
-    numbers["task_number"] = np.array([5, 5, 6, 7][: header["n_tasks"]])
-    assert "one name" in refusal(path, header | {"task_names": "number"}, numbers)
+    numbers = {key: arrays[key] for key in arrays if key not in ("task_text", "task_end")}
+    numbers["task_number"] = np.array([5, 5, 6, 7][: len(arrays["task_at"])])
+    assert "one name" in refusal(path, header | {"tasks": "number"}, numbers)
 
 
 def test_the_arm_of_a_forgotten_decision_is_nobody(states, path):
     header, arrays = states["evidence"]
-    gone = np.flatnonzero(arrays["ledger0_status"] == 2)
+    gone = np.flatnonzero(arrays["ledger0.status"] == 2)
     assert gone.size
-    require_harmless(path, header, arrays | {"ledger0_arm": changed(arrays["ledger0_arm"], gone[0], 99)})
+    require_harmless(path, header, arrays | {"ledger0.arm": changed(arrays["ledger0.arm"], gone[0], 99)})
 
 
 def test_decisions_of_a_loaded_fleet_can_be_rewarded(states, path):
@@ -331,71 +355,30 @@ def test_decisions_of_a_loaded_fleet_can_be_rewarded(states, path):
 
 
 IMPOSSIBLE = [
-    ("pair_gram", 1e120), ("pair_gram", 0.0), ("pair_moment", 1e60), ("pair_moment", 1e4), ("pair_count", 1e60),
-    ("pair_count", 0.25), ("task_weight", 1e-300), ("task_weight", 1e10), ("ledger0_context", 1e60),
-    ("ledger0_reward", -1e60), ("evidence_shared_scale", -1.0), ("evidence_target_weight", 0.0),
-    ("evidence_feature_square", -1.0), ("evidence_refreshed_at", -1.0), ("evidence_refreshed_at", 1e9),
+    (0, 1e120), (0, -1.0), (n_triangle(D), 1e60), (n_triangle(D), 1e4), (AT + COUNT, 1e60),
+    (AT + SQUARES, 1e120),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
-def test_numbers_that_no_fleet_can_have(states, path, name, value):
+@pytest.mark.parametrize(("column", "value"), IMPOSSIBLE)
+def test_sums_that_no_fleet_can_have(states, path, column, value):
     header, arrays = states["robust"]
-    assert str(path) in refusal(path, header, arrays | {name: np.full_like(arrays[name], value)})
-    one = arrays[name].copy()
-    one.flat[0] = value
-    assert str(path) in refusal(path, header, arrays | {name: one})
+    sums = arrays["core.store.sums"].copy()
+    sums[:, column] = value
+    assert "sums over rewards" in refusal(path, header, arrays | {"core.store.sums": sums})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [0.0, -1.0, 3.0, 1e4, 1e60, 1e300, math.nan, math.inf])
-@pytest.mark.parametrize("name", sorted(FOLLOWING))
-@pytest.mark.parametrize("kind", ["evidence", "robust"])
-def test_beliefs_that_do_not_follow_from_the_sums_are_not_believed(states, path, request, kind, name, value):
-    # They can be computed from the sums, so it is as well to do that as to refuse the file.
+@pytest.mark.parametrize("kind", ["evidence", "clicks"])
+def test_a_fleet_from_odd_numbers_does_not_fail_later(states, path, kind):
     header, arrays = states[kind]
-    for place in (..., 0, -1):
-        array = arrays[name].copy()
-        array[place] = value
-        write(path, header, arrays | {name: array})
-        try:
-            fleet = Posse.load(path)
-        except DamagedFile:
-            continue
-        weights = fleet._engine.store.belief.task_weight[: len(fleet.tasks)]
-        post = posterior(fleet.statistics, fleet.prior, weights)
-        for position, task in enumerate(fleet.tasks):
-            found = fleet.coefficients(task)
-            assert_allclose(list(found.mean.values()), post.mean[:, position], rtol=1e-6, atol=1e-9)
-            assert_allclose(list(found.covariance.values()), post.covariance[:, position], rtol=1e-6, atol=1e-9)
-        fleet.refresh()
-        assert np.isfinite(fleet.prior.covariance).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["pair_gram", "pair_moment", "pair_count", "pair_sum_of_squares", "arm_covariance", "arm_noise_variance",
-     "arm_shared_precision", "arm_shared_covariance", "task_weight", "ledger0_context", "evidence_shared_scale",
-     "evidence_inverse", "evidence_target_weight"],
-)  # fmt: skip
-def test_a_fleet_from_odd_numbers_does_not_fail_later(states, path, name):
-    header, arrays = states["evidence"]
     with np.errstate(all="ignore"):
-        for value in (0.0, 1.0, 1e-300, 1e60, 1e300):
-            for place in (..., -1):
-                array = arrays[name].copy()
-                array[place] = value
-                require_harmless(path, header, arrays | {name: array})
-
-
-HARMLESS = (
-    "arm_shared_precision", "evidence_identity_share", "evidence_last_move", "evidence_second_moment",
-    "evidence_reward_square", "evidence_steps", "evidence_summaries", "evidence_target", "ledger0_time",
-    "memory_refreshed_at", "memory_threshold", "memory_threshold_rewards", "memory_threshold_tasks",
-    "memory_tasks_used", "memory_eigenvalues_floored", "pair_sum_of_squares", "pair_task", "task_end", "ledger1_task",
-    "ledger1_arm", "ledger1_status", "evidence_feature_seen", "memory_noise_learned", "memory_covariance_learned",
-)  # fmt: skip
+        for name in [name for name, array in arrays.items() if array.dtype == np.float64 and array.size]:
+            for value in (0.0, 1.0, 1e-300, 1e60, 1e300):
+                for place in (..., -1):
+                    array = arrays[name].copy()
+                    array[place] = value
+                    require_harmless(path, header, arrays | {name: array})
 
 
 @pytest.mark.slow
@@ -404,7 +387,7 @@ HARMLESS = (
 def test_any_number_elsewhere_is_harmless(states, path, data):
     kind = data.draw(st.sampled_from(KINDS))
     header, arrays = states[kind]
-    array = arrays[name := data.draw(st.sampled_from(HARMLESS))].copy()
+    array = arrays[name := data.draw(st.sampled_from([name for name in arrays if arrays[name].size]))].copy()
     numbers = {
         "f": st.sampled_from([-1.0, 0.0, 1.0, 1e-300, 1e60, -1e60, 1e300]),
         "i": st.integers(-3, 6) | st.sampled_from([99, 2**62, -(2**62)]),
@@ -463,11 +446,11 @@ def test_a_flipped_bit_anywhere_is_found(states, path):
 
 def test_other_kinds_and_versions_are_refused(states, path):
     header, arrays = states["evidence"]
-    for kind, version in (("result", VERSION), (KIND, max(VERSIONS) + 1), (KIND, min(VERSIONS) - 1)):
+    for kind, version in (("result", VERSION), (KIND, VERSION + 1), (KIND, VERSION - 1)):
         write_container(path, kind=kind, version=version, header=header, arrays=arrays)
         with pytest.raises(DamagedFile):
             Posse.load(path)
-    with pytest.raises(DamagedFile, match=f"version {min(VERSIONS) - 1} of 'fleet'.* learn its log again"):
+    with pytest.raises(DamagedFile, match=f"version {VERSION - 1} of 'fleet'.* learn its log again"):
         Posse.load(path)
     path.write_text("not a fleet")
     with pytest.raises(DamagedFile):

@@ -3,15 +3,18 @@
 import numpy as np
 import polars as pl
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from posse import FeatureSpec, Posse
+from posse.core.estimate import with_posterior
+from posse.core.looking import arm_of
+from posse.core.store import COUNT, DECAY_AT, INFORMATION, totals_at
 from posse.families import LINKED
 from posse.features import one_hot
-from posse.fleet.overview import coefficients_of
 from posse.fleet.replica import Replica
-from posse.kernels.packing import whole_matrices
-from posse.kernels.sites import expectations
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 REGIONS, ARMS = ["north", "south", "west"], ["red", "green"]
 TASK_FEATURES = FeatureSpec([one_hot("region", REGIONS), "size"])
@@ -51,43 +54,26 @@ def fleet_of(rows=600, *, known=True, rewards="binary", **settings):
     return fleet
 
 
-def offsets_of(fleet):
-    """Slots of all pairs, and what features say of their coefficients."""
-    store = fleet._engine.store
-    slots = store.belief.slot[: store.n_tasks, : store.n_arms]
-    tasks, arms = np.nonzero(slots >= 0)
-    return slots[tasks, arms], fleet._engine.known.offsets(tasks, arms)
+@pytest.fixture
+def assert_in_line(site_sums):
+    """Compare the sums of pairs to the sites of their rows."""
 
+    def compare(fleet):
+        store, n_checked = fleet.core.state.store, 0
+        for slot, rows, (gram, moment, information, _) in site_sums(fleet).values():
+            sums = store.pairs[slot]
+            if len(rows) == sums[totals_at(2) + COUNT]:  # none is left out
+                assert_allclose(sums[:3], gram[np.triu_indices(2)], rtol=1e-7, atol=1e-9)
+                assert_allclose(sums[3:5], moment, rtol=1e-7, atol=1e-8)
+                assert_allclose(sums[totals_at(2) + INFORMATION], information, rtol=1e-7)
+                n_checked += 1
+        assert n_checked
 
-def sites_of(fleet):
-    """Precision and moment of the sites of all rows as factors on the predictor itself, by slot."""
-    store = fleet._engine.store
-    rows, waiting, found = store.sites.parts.rows, store.waiting, {}
-    for slot, offset in zip(*offsets_of(fleet), strict=True):
-        for part, places in ((rows, rows.first[slot] + np.arange(rows.kept[slot])), (waiting, waiting.of(int(slot)))):
-            for place in places:
-                w, x = part.precision[place], part.contexts[place]
-                found.setdefault(int(slot), []).append((*x, w, part.moment[place] + w * (x @ offset)))
-    return {slot: np.array(values) for slot, values in found.items()}
-
-
-def assert_in_line(fleet):
-    """Compare the offsets that sites are made with to what is known, and the sums to the sites of all rows."""
-    store = fleet._engine.store
-    slots, offsets = offsets_of(fleet)
-    assert_array_equal(store.sites.parts.rows.offset[slots], offsets)
-    sums, of = store.belief.sums, dict(zip(slots.tolist(), offsets, strict=True))
-    for slot, values in sites_of(fleet).items():
-        if len(values) == sums.counts[slot]:  # all rows are kept
-            X, w, h = values[:, :2], values[:, 2], values[:, 3]
-            less = h - w * (X @ of[slot])
-            assert_allclose(whole_matrices(sums.gram[[slot]])[0], (X.T * w) @ X, rtol=1e-7, atol=1e-9)
-            assert_allclose(sums.moment[slot], less @ X, rtol=1e-7, atol=1e-8)
-            assert_allclose(sums.sum_of_squares[slot], (less**2 / w).sum(), rtol=1e-6, atol=1e-8)
+    return compare
 
 
 @pytest.mark.parametrize("rewards", ["binary", "count"])
-def test_new_tasks_start_where_their_regions_are(rewards):
+def test_new_tasks_start_where_their_regions_are(assert_in_line, rewards):
     fleet, (rows, truth) = fleet_of(3000, rewards=rewards), table(3000, rewards=rewards)
     size = 1.0 if rewards == "binary" else 0.4
     for task in range(30, 36):  # without a reward
@@ -109,44 +95,45 @@ def test_new_tasks_start_where_their_regions_are(rewards):
     assert_in_line(fleet)
 
 
-def test_beliefs_are_those_of_the_whole_model():
-    """Two roads: the fleet, and the posterior of all coefficients at once given its sites, population and effects."""
+def test_beliefs_are_those_of_the_whole_model(site_sums):
+    """Two ways: the fleet, and the posterior of all coefficients at once given its sites, population and effects."""
     fleet = fleet_of(240)
-    store, known = fleet._engine.store, fleet._engine.known
-    assert known.tasks.effects.mean.any()
-    assert store.sites.parts.rows.kept.max() < 40
-    belief, sites, x = store.belief, sites_of(fleet), np.array([1.0, 0.7])
-    store.settle()
+    store, x, sites = fleet.core.state.store, np.array([1.0, 0.7]), site_sums(fleet)
+    assert fleet.effects()["task"]["region"] > 0
+    assert max(len(rows) for _, rows, _ in sites.values()) < 40
     for place, arm in enumerate(ARMS):
-        tasks = [j for j in range(30) if belief.slot[j, place] >= 0] + [35]
-        size = 2 + 2 * len(tasks)  # the mean, then what each task adds to it
-        precision, moment = np.zeros((size, size)), np.zeros(size)
-        precision[:2, :2] = belief.shared_precision[place]
-        moment[:2] = belief.shared_precision[place] @ belief.shared_location[place]
-        for n, task in enumerate(tasks):
-            at = slice(2 + 2 * n, 4 + 2 * n)
-            precision[at, at] += np.linalg.inv(belief.covariance[place])
-            of_task = known.tasks.rows[task] @ known.tasks.effects.mean[place]
-            for row in sites.get(int(belief.slot[task, place]), ()):
-                direction, w, h = np.zeros(size), row[2], row[3]
-                direction[:2] = direction[at] = row[:2]
-                precision += w * np.outer(direction, direction)
-                moment += (h - w * (row[:2] @ of_task)) * direction
+        view = arm_of(fleet.core, place)
+        used = np.flatnonzero(np.diag(view.before) > 0)  # features that say something
+        n, tasks = used.size, [task for task, its_arm in sites if its_arm == arm] + ["t35"]
+        precision, moment = np.zeros((n + 2 * len(tasks),) * 2), np.zeros(n + 2 * len(tasks))
+        precision[:n, :n] = np.linalg.inv(view.before[np.ix_(used, used)])
+        start = np.zeros(n)
+        start[:2] = fleet.prior.shared_location[place]
+        moment[:n] = precision[:n, :n] @ start
+        directions = []
+        for j, task in enumerate(tasks):
+            known = store.known[fleet.names.tasks.get(task)]
+            own = np.zeros((2, moment.size))  # of the coefficients of this task
+            own[:, :n], own[:, n + 2 * j : n + 2 * j + 2] = np.kron(known, np.eye(2))[:, used], np.eye(2)
+            directions.append(x @ own)
+            at = slice(n + 2 * j, n + 2 + 2 * j)
+            precision[at, at] += np.linalg.inv(view.covariance)
+            if (task, arm) in sites:
+                gram, added, *_ = sites[task, arm][2]
+                precision += own.T @ gram @ own
+                moment += added @ own
         covariance = np.linalg.inv(precision)
         mean = covariance @ moment
-        for n, task in [*enumerate(tasks[:5]), (len(tasks) - 1, 35)]:
-            direction = np.zeros(size)
-            direction[:2] = direction[2 + 2 * n : 4 + 2 * n] = x
-            offset = x @ (known.tasks.rows[task] @ known.tasks.effects.mean[place])
-            found = fleet.coefficients(f"t{task}")
-            assert x @ found.mean[arm] == pytest.approx(direction @ mean + offset, rel=1e-5)
-            assert x @ found.covariance[arm] @ x >= direction @ covariance @ direction - 1e-9
+        for j, task in [*enumerate(tasks[:5]), (len(tasks) - 1, "t35")]:
+            found, direction = fleet.coefficients(task), directions[j]
+            assert x @ found.mean[arm] == pytest.approx(direction @ mean, rel=1e-5)
+            assert x @ found.covariance[arm] @ x == pytest.approx(direction @ covariance @ direction, rel=1e-5)
             sd = (x @ found.covariance[arm] @ x) ** 0.5
-            expected = fleet.expected(f"t{task}", [0.7])
+            expected = fleet.expected(task, [0.7])
             assert expected.mean[arm] == pytest.approx(LINKED["binary"].expected(x @ found.mean[arm], sd), rel=1e-4)
 
 
-def test_sites_are_the_best_ones_around_what_features_say():
+def test_sites_are_the_best_ones_around_what_features_say(site_sums):
     """A site has the precision, and takes the belief to the place, where its own expectations hold."""
     fleet = fleet_of(240, absent_reward=0)
     for row in range(6):  # and some that wait, of which one gets its reward
@@ -154,46 +141,38 @@ def test_sites_are_the_best_ones_around_what_features_say():
     fleet.reward(decision, 1)
     for _ in range(10):
         fleet.refresh()
-    store, known = fleet._engine.store, fleet._engine.known
-    assert np.abs(store.sites.parts.rows.offset).max() > 0.5
-    store.settle()
-    rows, waiting, checked = store.sites.parts.rows, store.waiting, 0
-    for place in range(2):
-        for slot in store.belief.seen[place, : store.belief.n_seen[place]].tolist():
-            task = int(store.belief.task_of[slot])
-            mean, covariance = coefficients_of(store.belief, task, place)
-            mean = mean + known.offsets(np.array([task]), np.array([place]))[0]
-            kept = rows.first[slot] + np.arange(rows.kept[slot])
-            for part, places in ((rows, kept), (waiting, waiting.of(slot))):
-                for at in places:
-                    x = part.contexts[at]
-                    expected, slope = expectations.py_func(LINKED["binary"].code, x @ mean, x @ covariance @ x)[:2]
-                    w, h = part.precision[at], part.moment[at] + part.precision[at] * (x @ rows.offset[slot])
-                    assert w == pytest.approx(slope, rel=0.01)
-                    # Of the log of the posterior the slope is 0 there: h - w e is what the reward says beyond it.
-                    assert h - w * (x @ mean) == pytest.approx(part.rewards[at] - expected, abs=0.01)
-                    checked += 1
+    store, checked = fleet.core.state.store, 0
+    for (task, arm), (_, rows, _) in site_sums(fleet).items():
+        found = fleet.coefficients(task)
+        mean, covariance = found.mean[arm], found.covariance[arm]
+        for row in rows:
+            x, (reward, w, h) = store.row_context[row], store.row_values[row, :DECAY_AT]
+            eta = x @ mean + np.sqrt(x @ covariance @ x) * NODES
+            rate = 1 / (1 + np.exp(-eta))
+            assert w == pytest.approx(WEIGHTS @ (rate * (1 - rate)), rel=0.03)
+            # Of the log of the posterior the slope is 0 there: h - w e is what the reward says beyond it.
+            assert h - w * (x @ mean) == pytest.approx(reward - WEIGHTS @ rate, abs=0.03)
+            checked += 1
     assert checked == 246
 
 
-def test_one_task_of_another_kind_changes_beliefs_exactly_and_leaves_the_population():
+def test_one_task_of_another_kind_changes_beliefs_exactly_and_leaves_the_population(assert_in_line):
     fleet = fleet_of(900, refresh_growth=10.0)
     fleet.decide("t4", [0.3])
-    population, sites = fleet.prior.covariance.copy(), sites_of(fleet)
+    population, sums = fleet.prior.covariance.copy(), fleet.core.sums().moment
     fleet.set_task_features({"t4": region_of(2), "t5": region_of(0)})
     found = {task: fleet.expected(task, [0.4]) for task in ("t4", "t5", "t6", "t35")}
     assert (fleet.prior.covariance == population).all()
     assert_in_line(fleet)
-    for slot, values in sites_of(fleet).items():
-        assert_allclose(values, sites[slot], rtol=1e-9, atol=1e-9)
-    fleet._engine.store.rebuild()  # everything from the sums
+    assert_allclose(fleet.core.sums().moment, sums)
+    fleet.core.state = with_posterior(fleet.core.state, learned=False)[0]  # everything from the sums
     for task, expected in found.items():
         again = fleet.expected(task, [0.4])
         assert_allclose(list(expected.mean.values()), list(again.mean.values()), rtol=1e-8)
         assert_allclose(list(expected.sd.values()), list(again.sd.values()), rtol=1e-8)
 
 
-def test_late_rewards_take_the_place_of_absent_ones():
+def test_late_rewards_take_the_place_of_absent_ones(assert_in_line):
     fleet = fleet_of(900, absent_reward=0, refresh_growth=10.0)
     decisions = [fleet.decide(f"t{row % 8}", [0.1 * row]) for row in range(40)]
     ranking = fleet.decide("t4", [0.1], k=2)
@@ -211,7 +190,7 @@ def test_late_rewards_take_the_place_of_absent_ones():
     assert_in_line(fleet)
 
 
-def test_a_saved_fleet_knows_the_same(tmp_path):
+def test_a_saved_fleet_knows_the_same(tmp_path, assert_in_line):
     fleet = fleet_of(arm_features=ARM_FEATURES, absent_reward=0)
     fleet.add_arm("blue", {"category": "a"})
     waiting = fleet.decide("t3", [0.2])
@@ -232,7 +211,7 @@ def test_a_saved_fleet_knows_the_same(tmp_path):
     assert loaded.export("t35")["features"] == region_of(35)
 
 
-def test_merged_fleets_know_what_both_knew():
+def test_merged_fleets_know_what_both_knew(assert_in_line):
     rows = table(1500)[0]
     settings = {"arm_features": ARM_FEATURES, "known": False, "rows": 0, "absent_reward": 0}
     one, other = fleet_of(**settings), fleet_of(**settings)
@@ -247,16 +226,12 @@ def test_merged_fleets_know_what_both_knew():
     waiting = [fleet.decide("t31", [0.3]) for fleet in (other, one)]
     assert one.effects()["task"]["region"] > 0.3  # or nothing would move
     raw = [{task: fleet.export(task)["arms"] for task in fleet.tasks} for fleet in (one, other)]
-    one._engine.renew = lambda refresh=None: one._engine.store.rebuild()  # as the sums are, before an estimate
     one.merge(other)
-    del one._engine.renew
     for task in ("t3", "t22", "t27", "t30", "t31"):
         found = one.export(task)["arms"]
         for arm in ("red", "green", "blue"):
             parts = [part[task][arm] for part in raw if task in part and part[task].get(arm, {}).get("count")]
             assert found[arm]["count"] == sum(part["count"] for part in parts)
-            if parts:
-                assert_allclose(found[arm]["moment"], np.sum([p["moment"] for p in parts], axis=0), atol=1e-8)
     assert_in_line(one)
     assert one.export("t22")["features"] == region_of(22)
     assert one.export("t35")["features"] == region_of(35)
@@ -298,7 +273,7 @@ def test_a_replica_that_learns_the_same_in_order_believes_the_same(tmp_path):
         assert again.expected(task, [0.4]) == loaded.expected(task, [0.4]) == expected
     _, sums = live.learned(["t3"])
     mine = rows.filter((pl.col("task") == "t3") & (pl.col("arm") == "red"))
-    assert sums["t3", "red"].sum_of_squares == mine["reward"].sum()
+    assert sums["t3", "red"].squares == mine["reward"].sum()
 
 
 def test_ordinary_data_is_learned():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from posse.errors import InvalidValue
-from posse.fleet.labels import LARGEST_NUMBER, LONGEST, Labels, checked_label
+from posse.fleet.names import LARGEST_NUMBER, LONGEST, Arms, Labels, checked_label
 
 
 class Text(str):
@@ -44,7 +44,7 @@ def test_anything_else_is_not(name):
 
 def test_kinds_do_not_mix():
     labels = Labels("task")
-    labels.add("17", 0)
+    labels.take(["17"], [0])
 
     for wrong in (17, np.int64(17)):
         with pytest.raises(InvalidValue, match="named by text"):
@@ -55,7 +55,7 @@ def test_kinds_do_not_mix():
     assert True not in labels
 
     numbers = Labels("task")
-    numbers.add(1, 0)
+    numbers.take([1], [0])
     with pytest.raises(InvalidValue, match="whole numbers"):
         numbers.get("1")
     with pytest.raises(InvalidValue, match="True"):
@@ -72,7 +72,7 @@ def test_what_is_a_name_is_found_again_and_the_rest_refused(value):
     except InvalidValue:
         assert not (isinstance(value, str) and 0 < len(value) <= LONGEST and value.isascii())
         return
-    labels.add(name, 4)
+    labels.take([name], [4])
     assert labels.get(value) == 4
     assert labels.label(4) == value
     assert type(name) in (str, int)
@@ -90,7 +90,7 @@ class LabelsMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from("abcdefgh"))
     def add(self, name):
         if name not in [label for label, _ in self.pairs]:
-            self.labels.add(name, self.next)
+            self.labels.take([name], [self.next])
             self.pairs.append((name, self.next))
             self.next += 1
 
@@ -98,16 +98,8 @@ class LabelsMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 99))
     def remove(self, place):
         name, number = self.pairs.pop(place % len(self.pairs))
-        assert self.labels.remove(name) == number
-
-    @precondition(operator.attrgetter("pairs"))
-    @rule(place=st.integers(0, 99), to=st.sampled_from("ijkl"))
-    def rename(self, place, to):
-        if to not in [label for label, _ in self.pairs]:
-            place %= len(self.pairs)
-            old, number = self.pairs[place]
-            self.pairs[place] = (to, number)
-            self.labels.rename(old, to)
+        self.labels.let_go([name])
+        assert not self.labels.has(number)
 
     @invariant()
     def the_same(self):
@@ -122,26 +114,12 @@ class LabelsMachine(RuleBasedStateMachine):
 TestLabels = LabelsMachine.TestCase
 
 
-def test_many_whole_numbers_are_known_as_few_are():
-    """Beyond a thousand names compiled code looks for them, also after names came, went and were renamed."""
-    labels = Labels("task")
-    rng = np.random.default_rng(0)
-    names = np.unique(rng.integers(-(2**62), 2**62, 5000)).tolist()
-    asked = [*names, *range(500), 2**63 - 1, -(2**63) + 1]
-
-    def check():
-        expected = [labels.numbers.get(label, -1) for label in asked]
-        assert labels.known(asked).tolist() == expected
-        assert labels.known(asked[:20]).tolist() == expected[:20]
-
-    check()
-    labels.add_all([(name, number) for number, name in enumerate(names[:1500])])
-    check()
-    labels.add(names[1500], 1500)
-    labels.add_all([(name, 1501 + number) for number, name in enumerate(names[1501:])])
-    check()
-    for name in names[:40]:
-        labels.remove(name)
-    check()
-    labels.rename(names[50], 7)
-    check()
+def test_an_arm_that_is_renamed_keeps_its_number_and_its_place():
+    arms = Arms()
+    arms.change({"a": 0, "b": 1, "c": 2}, {1})
+    arms.change(arms.renamed("b", "x"), arms.retired)
+    assert list(arms.numbers.items()) == [("a", 0), ("x", 1), ("c", 2)]
+    assert arms.active.names == ("a", "c")
+    assert arms.label(1) == "x"
+    with pytest.raises(InvalidValue, match="already"):
+        arms.renamed("x", "c")

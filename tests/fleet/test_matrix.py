@@ -69,18 +69,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-REFUSED = (
-    Refusal(
-        lambda cell: cell.drift and cell.absent,
-        r"expected count_pending=False with absent_reward and drift",
-        "what a decision counted as may have faded when its reward takes its place: take `count_pending=False`",
-    ),
-    Refusal(
-        lambda cell: cell.family != "number" and cell.drift and (cell.task_features or cell.arm_features),
-        r"expected rewards='number' with drift and task_features or arm_features",
-        "clicks and counts have drift or features, not both yet",
-    ),
-)
+REFUSED: tuple[Refusal, ...] = ()
 
 
 def refusal_of(cell):
@@ -397,16 +386,8 @@ def test_a_reward_takes_the_place_of_the_absent_one(cell, late):
     assert_close_beliefs(cell, replaced(cell, 3, late))
 
 
-def corrected():
-    """Yield all that can be corrected; nothing can yet."""
-    for cell in CORRECTED:
-        refused = refusal_of(cell)
-        error, reason = (InvalidValue, refused.reason) if refused else (AttributeError, "rewards cannot be corrected")
-        yield pytest.param(cell, id=str(cell), marks=pytest.mark.xfail(raises=error, strict=True, reason=reason))
-
-
 @LATELY
-@pytest.mark.parametrize("cell", [*corrected()])
+@pytest.mark.parametrize("cell", CORRECTED, ids=str)
 def test_a_reward_takes_the_place_of_a_wrong_one(cell, late):
     assert_close_beliefs(cell, replaced(cell, 4, late, correct=True))
 

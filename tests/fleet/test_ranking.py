@@ -63,7 +63,7 @@ def test_a_ranking_survives_saving(fleet_of, tmp_path):
     fleet = fleet_of()
     ranking = fleet.decide("t1", X, k=2)
     fleet.save(tmp_path / "fleet.posse")
-    loaded = Posse.load(tmp_path / "fleet.posse", clock=fleet._clock)
+    loaded = Posse.load(tmp_path / "fleet.posse", clock=fleet.clock)
 
     assert loaded.reward_many(ranking.ids, [1.0, 2.0]) == 2
     fleet.reward_many(ranking, [1.0, 2.0])

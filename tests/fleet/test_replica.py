@@ -3,7 +3,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
-from posse.engine.sums_snapshot import SumsSnapshot
 from posse.errors import InvalidValue, UnknownArm
 from posse.fleet.replica import Replica
 
@@ -45,7 +44,7 @@ def test_a_replica_keeps_no_decision_and_no_task_without_rewards():
 
     assert len(ids) == 200
     assert ours.tasks == ()
-    assert ours._ledgers() == []
+    assert [ledger.size for ledger in ours.ledgers] == [0]
 
 
 def test_a_replica_has_no_decide_and_no_reward_that_it_must_not_use():
@@ -158,45 +157,23 @@ def test_what_is_no_population_is_refused(data):
 
 
 @pytest.mark.parametrize("settings", [{}, {"robust": True}, {"prior": "paper"}, {"policy": "lin-ucb"}])
-def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
-    """Whatever is learned, forgotten or added before it is written, and between two pieces of it."""
-    monkeypatch.setattr("posse.engine.sums_snapshot.BLOCK", 8)
+def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings):
+    """Whatever is learned or forgotten before it is written."""
     ours = replica(**settings)
     ours.learn(*rows(100))
     before, names = beliefs(ours), ours.tasks
-    write, sums = ours.freeze(), SumsSnapshot(ours._engine.store, ours._lock)
+    write = ours.freeze()
     ours.learn(*rows(100, seed=9))
     ours.learn(*rows(100, seed=10), catching_up=True)
-    grams = []
-    for part in sums.blocks(0):
-        grams.append(part.copy())
-        ours.discard(lambda task: task == names[len(grams)])
-        ours.learn(*rows(20, seed=11 + len(grams)))
+    ours.discard(lambda task: task == names[1])
     write(tmp_path / "frozen")
 
     back = Replica.load(tmp_path / "frozen")
     assert back.tasks == names
-    # What pairs believe is computed again from their sums, which rounds otherwise than one update after another.
     assert_allclose(beliefs(back), before, rtol=1e-8, atol=1e-10)
     assert abs(beliefs(ours) - before).max() > 1e-3
-    assert len(grams) > 3
-    assert_allclose(np.concatenate(grams), back._engine.store.belief.sums.gram[: back._engine.store.n_slots], rtol=0)
     back.learn(*rows(100, seed=9))
     assert back.n_rewards == 200
-
-
-def test_a_frozen_state_is_written_in_slices_and_let_go_of(tmp_path, monkeypatch, counted_lock):
-    monkeypatch.setattr("posse.engine.sums_snapshot.BLOCK", 4)
-    ours = replica()
-    ours.learn(*rows(100))
-    ours._lock = counted_lock(ours._lock)
-    write = ours.freeze()
-    before, pairs = ours._lock.taken, int(ours._engine.store.belief.n_seen.sum())
-    write(tmp_path / "frozen")
-    assert ours._lock.taken - before == 4 * -(-pairs // 4), "sums are copied some pairs at a time, once for every field"
-    assert ours._engine.store.is_read
-    del write
-    assert not ours._engine.store.is_read, "nothing is kept for a snapshot that is written, or never will be"
 
 
 def test_two_replicas_of_one_file_do_not_draw_the_same_numbers(tmp_path):
@@ -236,3 +213,19 @@ def test_a_row_that_cannot_be_learned_leaves_everything_as_it_was():
         ours.learn(["task-0", "new"], ["red", "purple"], [[0.0, 1.0]] * 2, [1.0, 2.0])
     assert_allclose(beliefs(ours), before, rtol=0)
     assert "new" not in ours.tasks
+
+
+@pytest.mark.parametrize("catching_up", [False, True])
+def test_what_fades_does_not_depend_on_how_a_log_is_cut(catching_up):
+    """Rewards that come late count as of the latest time, also the first of their task."""
+    log = [(1.0, "a"), (5.0, "b"), (200.0, "a"), (20.0, "c"), (90.0, "b"), (250.0, "c"), (10.0, "d")]
+    found = []
+    for cut in range(1, len(log)):
+        replica = Replica(arms=["red", "green"], features=["x"], drift=1e-3, seed=1)
+        for part in (log[:cut], log[cut:]):
+            n = len(part)
+            replica.learn([task for _, task in part], ["red"] * n, [[0.5]] * n, [1.0] * n,
+                          times=[time for time, _ in part], catching_up=catching_up)  # fmt: skip
+        found.append([sums.rewards for _, sums in sorted(replica.learned(replica.tasks)[1].items())])
+    assert found[0][-1] == 1.0
+    np.testing.assert_allclose(found, found[:1] * len(found), rtol=1e-9)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posse.errors import InvalidValue, NotFinite
-from posse.fleet.labels import Labels
-from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, sequence_codes
+from posse.fleet.names import Labels
+from posse.fleet.tables import contexts_of, label_codes, required, rewards_of, sequence_codes
 
 
 @given(st.lists(st.text(max_size=3).filter(bool), max_size=30) | st.lists(st.integers(-5, 5), max_size=30))
@@ -48,7 +48,7 @@ def test_what_is_no_name_is_refused(values):
 
 def test_names_must_be_of_the_kind_in_use():
     labels = Labels("task")
-    labels.add(3, 0)
+    labels.take([3], [0])
     for values in (["3"], pl.Series(["3"]), np.array(["3"])):
         with pytest.raises(InvalidValue, match="whole numbers"):
             sequence_codes(values, labels)

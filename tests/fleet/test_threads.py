@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.decide
+import posse.core.core
 from posse import FeatureSpec, Posse
 from posse.model import posterior
 
@@ -251,8 +251,8 @@ def test_fleets_merge_in_both_directions_without_waiting_for_ever(eager_switches
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_process_has_threads_of_its_own(fleet_of, monkeypatch):
-    monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 10)
-    monkeypatch.setattr(posse.engine.decide, "workers", lambda: 2)
+    monkeypatch.setattr(posse.core.core, "MANY_ROWS", 10)
+    monkeypatch.setattr(posse.core.core, "workers", lambda: 2)
     fleet = fleet_of()
     expected = fleet.probabilities(["t1"] * 50, np.tile(X, (50, 1)))
     reader, writer = os.pipe()

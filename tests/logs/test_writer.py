@@ -68,7 +68,7 @@ def test_what_cannot_be_written_was_not_decided_or_learned(tmp_path):
     decision = fleet.decide("t", [1.0])
     twin = Posse(arms=["x", "y"], features=["a"], seed=1)
     twin.decide("t", [1.0])
-    fleet._log.close()
+    fleet.log.close()
 
     for work in (
         lambda: fleet.decide("new", [1.0]),

@@ -2,8 +2,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.model import Prior, Statistics, new_belief, posterior
-from posse.model.belief import borrowing_of
+from posse.model import Prior, Statistics, posterior
+from posse.model.borrowing import Borrowing, mean_squares, task_borrowing
+
+
+def borrowing_of(stats: Statistics, prior: Prior, task: int) -> Borrowing:
+    squares = mean_squares(np.einsum("knii->i", stats.gram), float(stats.count.sum()))
+    shared = posterior(stats, prior).shared_covariance
+    return task_borrowing(stats.gram[:, task], stats.count[:, task], prior, shared, 1.0, squares)
 
 
 def log(counts, seed=0, d=2):
@@ -22,7 +28,7 @@ def test_one_feature_worked_by_hand():
     stats = Statistics.from_data(**rows, n_tasks=2, n_arms=1)
     prior = Prior(covariance=[[[0.5]]], noise_variance=2.0, shared_precision=0.25)
 
-    borrowing = borrowing_of(new_belief(stats, prior), 0)
+    borrowing = borrowing_of(stats, prior, 0)
 
     others = 0.25 + 1 / (0.5 + 2.0 / 4)  # precision of the shared mean without task 0
     variance = 0.5 + 1 / others
@@ -43,7 +49,7 @@ def test_the_own_share_is_the_part_of_the_variance_of_predictions_that_own_rewar
     left = np.einsum("ni,ij,nj->", X, after, X) / np.einsum("ni,ij,nj->", X, before, X)
 
     stats = Statistics.from_data(**rows, n_tasks=3, n_arms=1)
-    assert_allclose(borrowing_of(new_belief(stats, PRIOR), 0).own_share, [1 - left])
+    assert_allclose(borrowing_of(stats, PRIOR, 0).own_share, [1 - left])
 
 
 def test_much_data_is_own_data_whatever_the_features():
@@ -55,12 +61,12 @@ def test_much_data_is_own_data_whatever_the_features():
         task=np.arange(4000) % 4 // 2, arm=np.zeros(4000, int), context=X, reward=np.ones(4000), n_tasks=2, n_arms=1
     )
 
-    assert borrowing_of(new_belief(stats, prior), 0).own_share[0] > 0.99
+    assert borrowing_of(stats, prior, 0).own_share[0] > 0.99
 
 
 def test_a_task_without_rewards_borrows_everything():
     stats = Statistics.from_data(**log([0, 9, 4]), n_tasks=3, n_arms=1)
-    borrowing = borrowing_of(new_belief(stats, PRIOR), 0)
+    borrowing = borrowing_of(stats, PRIOR, 0)
 
     assert borrowing.own_share[0] == 0
     assert borrowing.borrowed[0] > 0
@@ -69,12 +75,12 @@ def test_a_task_without_rewards_borrows_everything():
 def test_one_task_alone_borrows_nothing():
     stats = Statistics.from_data(**log([7]), n_tasks=1, n_arms=1)
 
-    assert borrowing_of(new_belief(stats, PRIOR), 0).borrowed[0] == pytest.approx(0, abs=1e-9)
+    assert borrowing_of(stats, PRIOR, 0).borrowed[0] == pytest.approx(0, abs=1e-9)
 
 
 def test_more_rewards_of_its_own_mean_a_larger_own_share():
     shares = [
-        borrowing_of(new_belief(Statistics.from_data(**log([n, 20, 20]), n_tasks=3, n_arms=1), PRIOR), 0).own_share[0]
+        borrowing_of(Statistics.from_data(**log([n, 20, 20]), n_tasks=3, n_arms=1), PRIOR, 0).own_share[0]
         for n in (1, 4, 16, 64)
     ]
 
@@ -88,4 +94,4 @@ def test_nothing_is_borrowed_beyond_what_tasks_have_in_common():
     squares = np.einsum("knii->i", stats.gram) / stats.count.sum()
     limit = 0.7 * (np.diagonal(np.linalg.inv(PRIOR.covariance[0])) / squares).mean()
 
-    assert 0.2 * limit < borrowing_of(new_belief(stats, PRIOR), 0).borrowed[0] < limit
+    assert 0.2 * limit < borrowing_of(stats, PRIOR, 0).borrowed[0] < limit

@@ -174,8 +174,6 @@ def test_old_clicks_of_a_policy_count_less(rewards):
         one.update_many(*click_rows(150, rewards=rewards))
     assert 20 < policy.statistics.count.sum() < 140
     assert without.statistics.count.sum() == 150
-    x = np.ones(SHAPE["n_features"])
-    assert (policy.predict(1, x).sd > without.predict(1, x).sd).all()
 
 
 @pytest.mark.slow

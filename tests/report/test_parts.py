@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from posse import Posse, load_retailer
 from posse.errors import InvalidValue
 from posse.features import one_hot
-from posse.fleet.rates import expected_rates
+from posse.fleet.expecting import expected_rates
 from posse.logs import Log
 from posse.offline import Always, Learned, Logged, LoggedBandit, Uniform, evaluate
 from posse.report import make_report

@@ -17,8 +17,8 @@ from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 from conftest import InProcess, settle
-from posse.fleet.behaviour import LEARNING, POLICIES
-from posse.fleet.behaviour import PRIORS as METHODS
+from posse.fleet.settings import LEARNING, POLICIES
+from posse.fleet.settings import PRIORS as METHODS
 from posse.service.settings import Limits, Settings
 
 PATIENCE = 1200.0  # seconds that compiling may take where others are at work, too

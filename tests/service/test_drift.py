@@ -6,7 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from posse.engine.fading import Event
+from posse.core.forgetting import Event
+from posse.core.noticing import ALL_TASKS
+from posse.core.store import COUNT, totals_at
 
 SECONDS = 1 / 86400
 
@@ -46,7 +48,7 @@ def test_what_is_noticed_is_in_the_log_and_comes_back_from_it(start, wait_for, t
     changes = wait_for(lambda: service.live("stores").replica.changes)
     assert changes[0].task is None
     assert any("all tasks changed at once" in finding for finding in service.live("stores").replica.findings())
-    wait_for(lambda: not service.live("stores").replica._engine.fading.events)
+    wait_for(lambda: not service.live("stores").replica.core.events)
     live_in(service, -world, 10, seed=3)
     sums, changes = sums_of(service), service.live("stores").replica.changes
     path = tmp_path / "copy.db"
@@ -79,7 +81,7 @@ def test_old_rewards_fade_and_agree_with_the_log(start):
     assert (found["tasks"], found["different"]) == (4, 0)
     # Sums that are larger than the log allows are noticed.
     replica = service.live("stores").replica
-    replica._engine.store.belief.sums.counts[0] += 100.0
+    replica.core.state.store.pairs[0, totals_at(replica.core.n_features) + COUNT] += 100.0
     assert service.read("/v1/fleets/stores/verify")["different"] == 1
 
 
@@ -93,10 +95,6 @@ def test_what_is_no_half_life_is_refused(start):
         answer = service.put("/v1/fleets/bad", json={"arms": ["a", "b"], "features": ["x"], "drift": drift})
         assert answer.status_code == 422
         assert answer.json()["error"]["field"].startswith("drift")
-    both = {"drift": 1.0, "absent_reward": 0.0}
-    answer = service.put("/v1/fleets/bad", json={"arms": ["a", "b"], "features": ["x"], **both})
-    assert answer.status_code == 422
-    assert "count_pending" in answer.json()["error"]["message"]
 
 
 # Clicks and counts.
@@ -137,9 +135,9 @@ def notice_a_change(services, wait_for):
     for number, service in enumerate(services):
         click(service, "clicks", BAD, 30, seed=10 + number)
     leader = next(each.live("clicks").replica for each in services if each.live("clicks").replica.leading)
-    with leader._lock:
+    with leader.lock:
         if not leader.changes:
-            leader._engine.fading.events.append(Event(time.time(), None, True, -1))
+            leader.core.events.append(Event(time.time(), task=ALL_TASKS))
     click(services[0], "clicks", BAD, 5, seed=20)
     wait_for(lambda: all(each.live("clicks").replica.changes for each in services))
 
@@ -153,10 +151,10 @@ def test_what_is_noticed_of_clicks_is_in_the_log_and_all_believe_the_same(start,
     notice_a_change([service], wait_for)
     changes = service.live("clicks").replica.changes
     assert any("changed" in finding for finding in service.live("clicks").replica.findings())
-    wait_for(lambda: not service.live("clicks").replica._engine.fading.events)
+    wait_for(lambda: not service.live("clicks").replica.core.events)
     service.snapshot("clicks")
     click(service, "clicks", BAD, 20, seed=3)
-    wait_for(lambda: not service.live("clicks").replica._engine.fading.events)
+    wait_for(lambda: not service.live("clicks").replica.core.events)
     before, changes = believed(service, "clicks"), service.live("clicks").replica.changes
     assert service.read("/v1/fleets/clicks/verify")["different"] == 0
     # From the log alone, from the snapshot and what came since, and repaired where it stands.
@@ -181,9 +179,9 @@ def test_old_clicks_fade_by_the_times_of_the_log_and_an_erased_task_leaves_no_tr
     assert 0 < replica.n_rewards < 119
     found = service.read("/v1/fleets/clicks/verify")
     assert (found["tasks"], found["different"]) == (6, 0)
-    replica._engine.store.sites.parts.squares[0] += 1000.0
+    replica.core.state.store.plain[0, 0] += 1000.0
     assert service.read("/v1/fleets/clicks/verify")["different"] == 1
-    replica._engine.store.sites.parts.squares[0] -= 1000.0
+    replica.core.state.store.plain[0, 0] -= 1000.0
     before = believed(service, "clicks")
     assert service.delete("/v1/fleets/clicks/tasks/t2").status_code == 204
     wait_for(lambda: "t2" not in service.live("clicks").replica.tasks)
@@ -201,7 +199,7 @@ def test_two_processes_believe_the_same_of_clicks_that_fade(postgres_url, start,
     for number in range(4):
         click((one, other)[number % 2], "clicks", GOOD, 30, seed=number)
     notice_a_change([one, other], wait_for)
-    wait_for(lambda: not any(each.live("clicks").replica._engine.fading.events for each in (one, other)))
+    wait_for(lambda: not any(each.live("clicks").replica.core.events for each in (one, other)))
     wait_for(lambda: one.live("clicks").applied == other.live("clicks").applied)
     wait_for(lambda: np.allclose(believed(one, "clicks"), believed(other, "clicks"), rtol=1e-9, atol=0))
     assert one.live("clicks").replica.changes == other.live("clicks").replica.changes

@@ -1,7 +1,7 @@
 """Every combination of a fleet follows its log: late rewards, corrections, erased tasks, snapshots, a second process.
 
 Family of rewards x drift x features of tasks x features of arms x absent reward, as in tests/fleet/test_matrix.py, for
-fleets whose decisions are in a database. REFUSED and UNCORRECTED say what there is not; see there.
+fleets whose decisions are in a database.
 """
 
 import itertools
@@ -11,37 +11,24 @@ import time
 import numpy as np
 import pytest
 
-from posse.errors import InvalidValue
 from posse.service.definition import new_definition
 from posse.service.live_fleet import LiveFleet
 from posse.service.settings import Limits
 from posse.storage import NewDecision, NewReward, open_storage
-from posse.storage.rows import ACCEPTED, UNFIT
+from posse.storage.rows import ACCEPTED
 
 ARMS = {"red": {"price": 1.0}, "green": {"price": 2.0}, "blue": {"price": 1.2}}
 TASKS = ("north", "south", "east", "west", "centre")
 HOUR, START, TIME_TO_LIVE = 3600.0, 1.8e9, 30 * 3600.0
 CELLS = [*itertools.product(("number", "binary", "count"), (None, 2.0, "learn"), *[(False, True)] * 3)]
-REFUSED = {
-    "drift with absent rewards that count at once": lambda family, drift, tasks, arms, absent: drift and absent,
-    "clicks and counts with drift and features": lambda family, drift, tasks, arms, absent: (
-        family != "number" and drift and (tasks or arms)
-    ),
-}
-UNCORRECTED = {
-    "what a click says depends on those before it": lambda family, drift, tasks, arms, absent: family != "number",
-    "what is old has faded": lambda family, drift, tasks, arms, absent: drift,
-}
 
 
-def marked(cell, *tables):
-    """Return a combination with what it is expected to fail for."""
+def named(cell):
+    """Return a combination with its name."""
     names = ("", "", "task features", "arm features", "absent reward")
     words = [cell[0], *([f"drift {cell[1]}"] if cell[1] else [])]
     words += [name for name, has in zip(names[2:], cell[2:], strict=True) if has]
-    reasons = [name for table in tables for name, concerns in table.items() if concerns(*cell)]
-    marks = [pytest.mark.xfail(strict=True, reason=reasons[0])] if reasons else []
-    return pytest.param(cell, id=", ".join(words), marks=marks)
+    return pytest.param(cell, id=", ".join(words))
 
 
 class Logged:
@@ -130,7 +117,7 @@ def assert_same_beliefs(first, second):
             assert np.isfinite([*mine.values()]).all()
 
 
-@pytest.mark.parametrize("cell", [marked(cell, REFUSED) for cell in CELLS])
+@pytest.mark.parametrize("cell", [named(cell) for cell in CELLS])
 def test_every_combination_follows_its_log(storage, cell):
     logged = Logged(storage, cell)
     live = logged.live()
@@ -159,7 +146,7 @@ def test_every_combination_follows_its_log(storage, cell):
         assert live.replica.n_rewards == counted
 
 
-@pytest.mark.parametrize("cell", [marked(cell, REFUSED, UNCORRECTED) for cell in CELLS])
+@pytest.mark.parametrize("cell", [named(cell) for cell in CELLS])
 def test_a_reward_of_every_combination_is_corrected(storage, cell):
     logged = Logged(storage, cell)
     live = logged.live()
@@ -181,16 +168,3 @@ def test_a_reward_of_every_combination_is_corrected(storage, cell):
             for number, arm in enumerate(ARMS):
                 own = [value for of, chosen, value in logged.rewarded.values() if (of, chosen) == (task, arm)]
                 assert statistics.sum_of_squares[number, place] == pytest.approx(np.square(own).sum(), abs=1e-9)
-
-
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if any(one(*cell) for one in UNCORRECTED.values())])
-def test_what_cannot_be_corrected_says_so(storage, cell):
-    if any(one(*cell) for one in REFUSED.values()):
-        with pytest.raises(InvalidValue, match=r"expected .* got"):
-            Logged(storage, cell)
-        return
-    logged = Logged(storage, cell)
-    logged.write(10)
-    name = next(iter(logged.rewarded))
-    written = storage.write([[NewReward(name, 0.0, logged.now, corrects=True)]])
-    assert [one.kind for one in written.outcomes[0]] == [UNFIT]

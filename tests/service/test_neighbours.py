@@ -25,7 +25,7 @@ def worked_on(fleet):
     held, let_go = threading.Event(), threading.Event()
 
     def work():
-        with fleet._lock:
+        with fleet.lock:
             held.set()
             let_go.wait(30)
 

@@ -33,10 +33,11 @@ def test_a_decision_that_counts_is_a_change_and_its_reward_replaces_it(counting,
     first = counting.write([[make.decision("a"), make.decision("b", "south")]])
     second = counting.write([[make.reward("b", 2.0)], [make.decision("c")], [make.reward("c", -0.5)]])
     expected = [
-        Change(1, "decision", "north", "cake", BODY, -0.5), Change(2, "decision", "south", "cake", BODY, -0.5),
-        Change(3, "reward", "south", "cake", BODY, 2.0, old=-0.5, time=130.0),
-        Change(4, "decision", "north", "cake", BODY, -0.5),
-        Change(5, "reward", "north", "cake", BODY, -0.5, old=-0.5, time=130.0),
+        Change(1, "decision", "north", "cake", BODY, -0.5, time=100.0),
+        Change(2, "decision", "south", "cake", BODY, -0.5, time=100.0),
+        Change(3, "reward", "south", "cake", BODY, 2.0, old=-0.5, time=130.0, first=2),
+        Change(4, "decision", "north", "cake", BODY, -0.5, time=100.0),
+        Change(5, "reward", "north", "cake", BODY, -0.5, old=-0.5, time=130.0, first=4),
     ]  # fmt: skip
     assert (first.before, first.changes) == ({"stores": 0}, {"stores": expected[:2]})
     assert (second.before, second.changes) == ({"stores": 2}, {"stores": expected[2:]})
@@ -61,11 +62,12 @@ def test_a_refused_group_takes_its_numbers_back(counting, make):
         [[make.decision("b"), make.reward("a", 1.0), make.reward("nobody", 1.0)], [make.decision("c")]]
     )
     assert kinds(written) == [[WITHHELD, WITHHELD, UNKNOWN], [ACCEPTED]]
-    assert written.changes == {"stores": [Change(2, "decision", "north", "cake", BODY, -0.5)]}
+    assert written.changes == {"stores": [Change(2, "decision", "north", "cake", BODY, -0.5, time=100.0)]}
     assert counting.fleet("stores").changes == 2
     assert counting.decision("a").state == PENDING
     assert kinds(counting.write([[make.reward("a", 1.0)]])) == [[ACCEPTED]]
-    assert counting.changes("stores", 2) == [Change(3, "reward", "north", "cake", BODY, 1.0, old=-0.5, time=130.0)]
+    replaced = Change(3, "reward", "north", "cake", BODY, 1.0, old=-0.5, time=130.0, first=1)
+    assert counting.changes("stores", 2) == [replaced]
 
 
 def test_a_reward_after_the_deadline_is_gone_whatever_was_learned_there(counting, make):
@@ -83,7 +85,8 @@ def test_a_reward_after_the_deadline_is_gone_whatever_was_learned_there(counting
             assert kinds(counting.write([[absent]])) == [[ACCEPTED]]
             assert kinds(counting.write([[absent]])) == [[SAME]]
     assert counting.waiting("stores", 101.0) == []
-    assert counting.changes("stores", 3) == [Change(4, "reward", "north", "cake", BODY, -0.5, old=-0.5, time=1100.5)]
+    over = Change(4, "reward", "north", "cake", BODY, -0.5, old=-0.5, time=1100.5, first=1)
+    assert counting.changes("stores", 3) == [over]
     row = counting.fleet("stores")
     assert (row.rewards, row.pending, row.changes) == (2, 0, 4)
 
@@ -139,7 +142,7 @@ def test_an_erased_task_takes_its_decisions_that_count_along(counting, make):
     assert number == 4
     assert [(change.number, change.kind) for change in counting.changes("stores", 0)] == [(2, "decision"), (4, "erase")]
     counting.write([[make.decision("c")]])
-    assert counting.changes("stores", 4) == [Change(5, "decision", "north", "cake", BODY, -0.5)]
+    assert counting.changes("stores", 4) == [Change(5, "decision", "north", "cake", BODY, -0.5, time=100.0)]
 
 
 def up_to(storage, *numbers):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.storage import ACCEPTED, CONFLICT, GONE, NAMELESS, SAME, UNFIT, UNKNOWN, UNREWARDED, WITHHELD, RewardEvent
+from posse.storage import ACCEPTED, CONFLICT, GONE, NAMELESS, SAME, UNKNOWN, UNREWARDED, WITHHELD, RewardEvent
 
 BODY = '{"context": {"hour": 9.5}}'
 
@@ -42,19 +42,26 @@ def learned(changes, start=None):
     return found
 
 
-@pytest.mark.parametrize(
-    ("settings", "becomes"),
-    [
-        ({"known_arms": {"cake": {"drift": 1.0}}, "drift": None}, ACCEPTED),  # a feature or an arm of that name is none
-        ({"arms": ["drift", "catalogue"], "note": '"drift":'}, ACCEPTED),
-        ({"drift": 7.0}, UNFIT),
-        ({"rewards": "binary"}, UNFIT),
-        ({"kind": "catalogue"}, UNFIT),
-    ],
-)
-def test_what_a_fleet_is_says_whether_rewards_may_be_corrected(fleet, make, kinds, settings, becomes):
+@pytest.mark.parametrize("settings", [{}, {"drift": 7.0}, {"rewards": "binary"}, {"kind": "catalogue"}])
+def test_rewards_of_all_fleets_may_be_corrected(fleet, make, kinds, settings):
     fleet(**settings)
-    assert kinds(make.reward("a", 1.0), make.reward("a", 0.0, corrects=True)) == [ACCEPTED, becomes]
+    assert kinds(make.reward("a", 1.0), make.reward("a", 0.0, corrects=True)) == [ACCEPTED, ACCEPTED]
+
+
+@pytest.mark.parametrize("counts", [None, 0.0])
+def test_a_change_that_replaces_another_says_with_which_the_decision_was_learned_first(fleet, make, counts):
+    storage = fleet(reward_events="sum", absent_reward=counts)
+    start = 0 if counts is None else 2  # both decisions count before the first reward
+    told = []
+    for step, value in enumerate((1.0, 2.0)):
+        one = make.reward("a", value, time=130.0 + step, event=str(step))
+        told += storage.write([[one]]).changes["stores"]
+    told += storage.write([[make.reward("a", 5.0, time=140.0, corrects=True)]]).changes["stores"]
+    assert [change.first for change in told] == [1 if start else None, 1, 1]
+    assert [change.time for change in told] == [130.0, 131.0, 140.0]
+    # As those hear of it who read the log.
+    log = storage.changes("stores", start)
+    assert [(change.first, change.time) for change in log] == [(change.first, change.time) for change in told]
 
 
 def test_a_reward_is_corrected_once(fleet, make, kinds):

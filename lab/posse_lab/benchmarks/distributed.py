@@ -169,7 +169,7 @@ def _streaming(plan: Plan) -> dict[str, float]:
         "rows_per_processor_second": learned / processor.sum(),
         "refresh_seconds": refresh.wall,
         "refresh_processor_seconds": refresh.processor,
-        "pairs": float(fleet._engine.store.belief.n_seen.sum()),
+        "pairs": float(fleet.core.sums().counts.size),
         "peak_bytes_learning": before,
         "peak_bytes": memory_in_use()[1],
     }
@@ -213,12 +213,14 @@ def _decided(fleet: Any, plan: Plan) -> dict[str, float]:
 
 def _of_shards(fleet: Any, plan: Plan, empty: float) -> dict[str, float]:
     """Return what shards take: memory over that of empty ones, and bytes and time of a message."""
+    from posse.distributed.cluster import gather
+
     X = np.random.default_rng(4).standard_normal((10 * MANY, plan.n_features - 1))
     for first in range(0, plan.sharded_tasks, len(X)):  # from now on everything has been decided for
         some = np.arange(first, min(first + len(X), plan.sharded_tasks))
         fleet.probabilities(some, X[: some.size])
-    states = fleet._states()
-    tasks, pairs = (sum(state[name] for state in states) for name in ("tasks", "pairs"))
+    seen = gather([fleet.running.look(shard, "overview", 0) for shard in range(fleet.n_shards)])
+    tasks, pairs = len(fleet), sum(arm.tasks for overview in seen for arm in overview.arms)
     resident = _resident_of(fleet)
     K, d = fleet.prior.covariance.shape[:2]
     return {
@@ -237,7 +239,7 @@ def _round_trip(fleet: Any) -> float:
 
     took = []
     for number in range(MESSAGES):
-        shard = fleet._shards[number % len(fleet._shards)]
+        shard = fleet.running.shards[number % fleet.n_shards]
         with Stopwatch() as one:
             gather([shard.knows.remote([])])
         took.append(one.wall)
@@ -248,7 +250,7 @@ def _resident_of(fleet: Any) -> float:
     """Return the bytes that all shards have in memory; 0 if they are not all on this machine."""
     from posse.distributed.cluster import has_several_machines
 
-    pids = [] if has_several_machines() else [state["pid"] for state in fleet._states()]
+    pids = [] if has_several_machines() else [state["pid"] for state in fleet.running.states()]
     return float(sum(psutil.Process(pid).memory_info().rss for pid in pids))
 
 

@@ -117,10 +117,10 @@ def _limits(settings: Settings) -> Iterator[Finding]:
 
 
 def _compiled() -> Iterator[Finding]:
-    import posse.kernels
+    import posse.core
 
     folder, what = os.environ.get("NUMBA_CACHE_DIR"), "compiled code"
-    place = Path(folder) if folder else Path(posse.kernels.__file__).parent / "__pycache__"
+    place = Path(folder) if folder else Path(posse.core.__file__).parent / "__pycache__"
     n_files = sum(1 for _ in place.rglob("*.nbi")) if place.is_dir() else 0
     if folder and not _writable(place):
         found = f"{place}, which NUMBA_CACHE_DIR names, cannot be written to, so Numba ignores it ({n_files} files)"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from posse.features import FeatureSpec
     from posse.fleet import Overview, Posse
-    from posse.fleet.labels import Label
-    from posse.fleet.rates import Rate
+    from posse.fleet.expecting import Rate
+    from posse.fleet.names import Label
     from posse.logs.many import ScannedTables
 
     Described = tuple[Overview, dict[Label, Rate]]
@@ -100,18 +100,25 @@ def fit(
         from posse.checks import one_of
         from posse.features.declare import representative_rows
         from posse.fleet import Posse
-        from posse.fleet.fitting import learn_log, settings_for
+        from posse.fleet.tables import learn_log, settings_for
         from posse.logs.reading import with_missing_rewards
 
         one_of(engine, "--engine", ("local", "ray"))
         if features is not None and (feature or standardise):
             raise InvalidValue("give --features, --feature or --standardise, not two of them: the file says it all")
         many = is_many(log) or engine == "ray"
-        if many and (drift is not None or time is not None or task_feature):
+        if many and task_feature:
             raise InvalidValue(
-                "expected one table or log with --drift, --time-column or --task-feature, got files that are read in "
-                "batches; give one table of at most a million rows"
+                "expected one table or log with --task-feature, got files that are read in batches, where the last row "
+                "of a task may be in any; give one table of at most a million rows"
             )
+        if many and drift is not None and time is None:
+            raise InvalidValue(
+                "expected --time-column with --drift, got files that are read in batches without; name the column that "
+                "says when"
+            )
+        if engine == "ray" and time is not None:
+            raise InvalidValue("expected no --time-column with --engine ray, got one; leave one of them out")
         begin("reading the log")
         settings: dict[str, Any] = {
             "policy": policy,
@@ -120,7 +127,6 @@ def fit(
             "floor": floor,
             "evaluation_budget": evaluation_budget,
             "absent_reward": absent_reward,
-            "count_pending": drift is None or absent_reward is None,
         }
         asked: dict[str, Any] = {
             "task": task,
@@ -137,6 +143,7 @@ def fit(
             spec = _declared(representative_rows(found.contexts), features, standardise=standardise)
             settings |= {"arms": found.arms, "features": spec, "rewards": found.rewards}
             used = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
+            used |= {} if time is None or drift is None else {"time": time}
         else:
             logged = columns.read(log, **asked, rewards=rewards)
             read_rows = logged.n_rows
@@ -176,17 +183,12 @@ def fit(
 def _stream(fleet: Posse, path: Path, used: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int, Described]:
     """Learn files in batches and write the fleet; return how many rows were read and learned, and what was learned."""
     from posse.cli.progress import rows_done
-    from posse.fleet.snapshot import freeze_fleet
 
-    numbers = fleet.rewards == "number"
     with rows_done() as progress:
         learned = fleet.learn_many(
-            path, **used, checkpoint=checkpoint if numbers else None, progress=progress
+            path, **used, checkpoint=checkpoint, progress=progress
         )  # fmt: skip
-        if numbers:
-            freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
-        else:
-            fleet.save(out)
+        fleet.save(out)
         described = _describe(fleet)
     checkpoint.unlink(missing_ok=True)
     return progress.rows, learned, described
@@ -264,7 +266,7 @@ def _declared(contexts: pl.DataFrame, path: Path | None, *, standardise: bool) -
 
 
 def _describe(fleet: Posse) -> Described:
-    from posse.fleet.rates import expected_rates
+    from posse.fleet.expecting import expected_rates
 
     return fleet.overview(), expected_rates(fleet)
 

@@ -33,15 +33,15 @@ def fit_on_ray(
     same command after an interruption. In the end it is removed.
     """
     from posse.cli.progress import rows_done
-    from posse.distributed.cluster import gather, start
+    from posse.distributed.cluster import start
     from posse.distributed.fit import learn_files
-    from posse.fleet.streaming import Columns
+    from posse.fleet.tables import Columns
 
     start(address)
     fleet = _begin_or_continue(log, settings, columns, shards, checkpoint)
     try:
         with rows_done() as progress:
-            learn_files(fleet, log, Columns(**columns), progress, once=True)
+            learn_files(fleet.running, log, Columns(**columns), progress, once=True)
         learned = int(fleet.n_rewards)
         if learned:
             fleet.refresh()
@@ -55,16 +55,16 @@ def fit_on_ray(
             "features": list(fleet.features.names),
             "file": str(out),
         }
-        gather([shard.let_go.remote() for shard in fleet._shards])  # nobody writes to the folder any more
+        fleet.running.ask("let_go")  # nobody writes to the folder any more
     except BaseException as error:
         keep = isinstance(error, KeyboardInterrupt) or _has_learned(fleet)
-        fleet._end()  # journals have all that was learned
+        fleet.running.end()  # journals have all that was learned
         if keep:
             error.add_note(f"what was learned is in {checkpoint}: the same command goes on; remove it to begin anew")
         else:
             shutil.rmtree(checkpoint, ignore_errors=True)
         raise
-    fleet._end()
+    fleet.running.end()
     shutil.rmtree(checkpoint, ignore_errors=True)
     if as_json:
         print(json.dumps(result, indent=2))
@@ -84,7 +84,7 @@ def _begin_or_continue(
     from posse.container.replace import replacing
     from posse.distributed.actors import MANIFEST
     from posse.distributed.fit import ROWS
-    from posse.distributed.sharded import ShardedPosse
+    from posse.distributed.sharded import ShardedPosse, template_of
     from posse.distributed.spreading import spread_buckets
 
     wanted = {
@@ -113,7 +113,7 @@ def _begin_or_continue(
             )
         return ShardedPosse.open(folder, fsync=False)
     # Checked first, so that what is refused leaves nothing behind.
-    ShardedPosse._template_of(**settings)
+    template_of(**settings)
     spread_buckets(whole_number(shards, "--shards", at_least=1))
     folder.mkdir(parents=True)
     with replacing(folder / FIT) as file:
@@ -123,7 +123,7 @@ def _begin_or_continue(
 
 def _has_learned(fleet: ShardedPosse) -> bool:
     try:
-        return any(fleet._ask("pieces"))
+        return any(fleet.running.ask("pieces"))
     except PosseError:
         return True
 

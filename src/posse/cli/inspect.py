@@ -13,8 +13,8 @@ from posse.errors import UnknownTask
 
 if TYPE_CHECKING:
     from posse.fleet import Overview, Posse
-    from posse.fleet.labels import Label
-    from posse.fleet.rates import Rate
+    from posse.fleet.expecting import Rate
+    from posse.fleet.names import Label
 
 RATE = "expected (90 %)"
 MOST_COLUMNS = 12  # of the population that a terminal shows
@@ -40,7 +40,7 @@ def inspect(
     """Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow."""
     from posse.cli.progress import stages
     from posse.fleet import Posse
-    from posse.fleet.rates import expected_rates
+    from posse.fleet.expecting import expected_rates
 
     if plot:
         from posse.plotting.style import check_figure_paths

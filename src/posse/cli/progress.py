@@ -25,7 +25,7 @@ def be_quiet(quiet: bool) -> None:
     global _quiet
     _quiet = quiet
     if quiet:
-        from posse.kernels.compiler import announcement
+        from posse.core.compiler import announcement
 
         announcement.quiet = True
 

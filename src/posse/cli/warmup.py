@@ -6,14 +6,13 @@ enough. What a service uses comes first, from its own list; then the rest, throu
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import pkgutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from posse.fleet import Posse
     from posse.types import Array
 
+COMPILED = ("core", "families", "model", "policies", "regression")  # packages with compiled code
 N_TASKS, N_ARMS, N_FEATURES = 10, 2, 2
 SIZE = {"n_tasks": N_TASKS, "n_arms": N_ARMS, "n_features": N_FEATURES}
 ARMS, FEATURES = ("one", "other"), ("x", "y")
@@ -46,36 +46,33 @@ def warmup(
     """
     import rich
 
-    from posse.kernels.compiler import announcement
-    from posse.kernels.select import usable
-    from posse.shared_cache import share_cache
+    from posse.core.compiler import announcement
 
     announcement.quiet = True  # whoever asks for it knows
-    share_cache()
     todo = parts(service=service)
     started = time.perf_counter()
     spent: dict[str, float] = {}
-    with compiler_at_work() as compiled, stages(len(todo)) as begin:
-        usable(np.ones(1))  # a small kernel, which says whether there is anything to compile
+    before = files_in_cache()
+    with stages(len(todo)) as begin:
         for name, work in todo.items():
             begin(name)
-            before = time.process_time()
+            begun = time.process_time()
             work()
-            spent[name] = time.process_time() - before
+            spent[name] = time.process_time() - begun
     took = time.perf_counter() - started
     console = rich.get_console()
     if times:
         for name, seconds in sorted(spent.items(), key=lambda item: -item[1]):
             console.print(f"{seconds:7.1f} s  {name}", highlight=False)
-    what = "all is compiled" if compiled else "nothing to compile: all is in the cache"
+    what = "all is compiled" if files_in_cache() != before else "nothing to compile: all is in the cache"
     console.print(f"{what} ({took:.1f} s)", highlight=False)
     console.print(f"the cache is {cache_words()}", highlight=False, soft_wrap=True)
 
 
 def parts(*, service: bool = False) -> dict[str, Callable[[], None]]:
     """Return what to run, by name: the list of a service, and unless only that is wanted the rest."""
-    from posse.fleet.behaviour import PRIORS
-    from posse.model.least_squares import METHODS
+    from posse.fleet.settings import PRIORS
+    from posse.model.estimation import METHODS
     from posse.policies.registry import POLICIES
     from posse.service.warming import parts as service_parts
 
@@ -92,8 +89,7 @@ def parts(*, service: bool = False) -> dict[str, Callable[[], None]]:
         "random": {"policy": "random"},
     }
     methods: dict[str, Any] = {
-        method: {"prior": method, "robust": method == "evidence", "refresh_growth": 0.0}
-        for method in (*METHODS, "evidence")
+        method: {"prior": method, "robust": method == "evidence", "refresh_growth": 0.0} for method in METHODS
     }
     return {
         **listed,
@@ -109,37 +105,24 @@ def parts(*, service: bool = False) -> dict[str, Callable[[], None]]:
     }
 
 
-@contextlib.contextmanager
-def compiler_at_work() -> Iterator[set[str]]:
-    """Yield a set that fills with the names of functions as they are compiled, for each kind of arguments."""
-    from numba.core import event
-
-    class Names(event.Listener):
-        def __init__(self) -> None:
-            self.found: set[str] = set()
-
-        def on_start(self, event: Any) -> None:
-            self.found.add(f"{event.data['module']}.{event.data['qualname']}{event.data['args']}")
-
-        def on_end(self, event: Any) -> None:
-            """Learn nothing more."""
-
-    names = Names()
-    with event.install_listener("numba:run_pass", names):
-        yield names.found
-
-
 def cache_folders() -> list[Path]:
-    """Return the folders where compiled kernels are cached."""
-    import posse.kernels
+    """Return the folders where compiled code is cached."""
+    import posse
 
     found = set()
-    for info in pkgutil.iter_modules(posse.kernels.__path__, "posse.kernels."):
+    for info in pkgutil.walk_packages(posse.__path__, "posse."):
+        if info.name.split(".")[1] not in COMPILED:
+            continue
         for value in vars(importlib.import_module(info.name)).values():
             folder = getattr(getattr(value, "stats", None), "cache_path", None)
             if isinstance(folder, str):
                 found.add(Path(folder))
     return sorted(found)
+
+
+def files_in_cache() -> set[Path]:
+    """Return the files of compiled code that are there."""
+    return {path for folder in cache_folders() for path in folder.glob("*.nbc")}
 
 
 def cache_words() -> str:
@@ -151,7 +134,7 @@ def cache_words() -> str:
     if getattr(numba.config, "CACHE_DIR", ""):  # from the environment or from numba's own file of settings
         return f"below the folder that NUMBA_CACHE_DIR names: {where}"
     if all(folder.name == "__pycache__" for folder in folders):
-        return f"beside the kernels, in the package itself: {where}"
+        return f"in the package itself: {where}"
     return (
         "in this user's cache folder, since the package's own cannot be written to; "
         f"set NUMBA_CACHE_DIR to share one: {where}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posse.core.core import Core
-    from posse.core.estimate import Keys
+    from posse.core.sums import Keys
 
 SLICE = 2048  # slots that are copied while decisions wait
 FEW = 128  # pairs that are taken over while decisions wait

@@ -70,7 +70,7 @@ def _noted(function: Any) -> Any:
 
 def _digest(package: Path) -> str:
     """Return a text that is another one if any source, the compiler or the processor is."""
-    processor = os.environ.get("NUMBA_CPU_NAME") or llvmlite.binding.get_host_cpu_name()
+    processor = getattr(numba.config, "CPU_NAME", None) or llvmlite.binding.get_host_cpu_name()
     found = hashlib.blake2b(f"{numba.__version__} {processor}".encode(), digest_size=16)
     root = Path(__file__).parents[1]
     for place in sorted({package, *(root / name for name in SHARED)}):

@@ -17,14 +17,16 @@ import numpy as np
 
 from posse.core import changes, decide, merge
 from posse.core.background import Background
-from posse.core.capacity import free_rows, new_store, with_more_rows, with_more_slots, with_more_tasks
+from posse.core.capacity import copied, free_rows, new_store, with_more_rows, with_more_slots, with_more_tasks
 from posse.core.contents import PlainSums, Sums, plain_sums_of, slots_of, sums_of
 from posse.core.estimate import (
     FIT_SETTLED,
     FIT_STEPS,
     SETTLED,
     STEPS,
+    checked,
     estimated,
+    estimated_from,
     estimated_in_place,
     with_arm,
     with_posterior,
@@ -51,6 +53,7 @@ from posse.core.state import (
     SERIALS,
     TOTAL,
     WAITING,
+    Elsewhere,
     ReadyRows,
     Receipt,
     Receipts,
@@ -69,6 +72,7 @@ from posse.core.store import (
     beliefs_of,
     totals_at,
 )
+from posse.core.sums import Pairs
 from posse.families.sites import NUMBER
 from posse.interrupts import defer_interrupts
 from posse.model.prior import Prior
@@ -78,8 +82,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping, Sequence
 
-    from posse.core.estimate import Keys
     from posse.core.rule import Rule
+    from posse.core.sums import Keys
     from posse.families import RewardFamily
     from posse.types import Array, BoolArray, IntArray
 
@@ -96,7 +100,7 @@ add_rows: Any = changes.add_rows
 merge_slots: Any = merge.merge_slots
 
 MOST_WAITING = 0.2  # of all rewards, for others in their place to be compared with what is believed
-METHODS = ("evidence", "known", "paper", "moments", "reml")
+METHODS = ("evidence", "known", "paper", "moments", "reml", "elsewhere")
 NOT_KEPT = (
     "expected a reward whose row is still kept, got one that is not: of clicks and counts the last 40 rewards of a "
     "task and arm can be replaced; forget the task and learn it again from the log"
@@ -113,8 +117,8 @@ class Core:
         Of the rewards.
     rule : Rule
         What turns beliefs into probabilities.
-    method : {"evidence", "known", "paper", "moments", "reml"}
-        How the population is estimated; "known" never does.
+    method : {"evidence", "known", "paper", "moments", "reml", "elsewhere"}
+        How the population is estimated; "known" never does, and "elsewhere" waits for :meth:`adopt`.
     start : Prior, optional
         The population until rewards say otherwise, or for good if the method is "known".
     growth : float, default 0.3
@@ -163,6 +167,10 @@ class Core:
         self.deferred = False
         """Whether what is noticed waits in :attr:`events` until somebody calls :meth:`apply`."""
         self.events: list[Event] = []
+        self.keys: Keys | None = None
+        """Returns a number of 64 bits for every task, evenly spread, by which some of very many tasks are chosen."""
+        self.elsewhere: Elsewhere | None = None
+        """What tasks of other cores say, since the population was estimated with them."""
         self.free_tasks: list[int] = []
         self.free_slots: list[int] = []
         features = np.zeros((n_arms, 0)) if arm_features is None else np.array(arm_features, dtype=np.float64)
@@ -415,6 +423,7 @@ class Core:
         self.forgetting.forget(tasks)
         # From here on nothing can fail.
         before = max(self.n_rewards, 1.0)
+        self.elsewhere = None
         changes.forget_tasks(state.store, self._work, state.numbers, tasks, self.method != "known")
         state.numbers[WAITING] *= state.numbers[TOTAL] / before  # about as many of them
         self._state, self.events = state, events
@@ -432,8 +441,12 @@ class Core:
             slot[:, :n_arms] = state.store.slot
         state = state._replace(store=state.store._replace(slot=slot))
         state = with_arm(state, row, self._first_population(1, self.n_features), prior)
+        elsewhere = self.elsewhere
+        if elsewhere is not None:
+            told = np.concatenate([elsewhere.told, np.zeros((1, *elsewhere.told.shape[1:]))])
+            elsewhere = elsewhere._replace(told=told)
         self.drop_background()
-        self.state = state
+        self.state, self.elsewhere = state, elsewhere
         self.version += 1
         return n_arms
 
@@ -474,9 +487,11 @@ class Core:
         if not pairs.size:
             return
         slots = np.concatenate([np.array(self.free_slots[::-1][:reused], dtype=np.int64), np.arange(first, last)])
-        changes.start_slots(store, slots, pairs // n_arms, pairs % n_arms, float(numbers[CLOCK]))
-        del self.free_slots[len(self.free_slots) - reused :]
-        numbers[N_SLOTS] = last
+        owners = pairs // n_arms, pairs % n_arms
+        with defer_interrupts():
+            changes.start_slots(store, slots, *owners, float(numbers[CLOCK]))
+            del self.free_slots[len(self.free_slots) - reused :]
+            numbers[N_SLOTS] = last
 
     def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
         """Learn a reward; one that is open waits for another that takes its place."""
@@ -556,9 +571,18 @@ class Core:
             rest: Any = tuple(column[done:] for column in rows)
             learn_rows(state.store, self._work, state.numbers, *rest, is_open, decay[done:], kept[done:])
             logger.exception("an estimate in the midst of a table failed; all its rewards are learned")
+        # No function of this package is entered from here on: what is learned must not be followed by an error.
+        state = self._state
         if is_open:
-            self.state.numbers[WAITING] += decay.size
-        return receipts if serials is None else self._numbered(receipts, serials)
+            state.numbers[WAITING] += decay.size
+        if serials is None:
+            return receipts
+        there = kept >= 0
+        there[there] = state.store.row_links[kept[there], SERIAL] == receipts.serial[there]
+        state.store.row_links[kept[there], SERIAL] = serials[there]
+        if serials.size:
+            state.numbers[SERIALS] = max(state.numbers[SERIALS], serials[-1])
+        return receipts._replace(serial=serials)
 
     def _learn_in_parts(
         self, rows: Rows, decay: Array, kept: IntArray, before: int, is_open: bool, estimate: bool, is_watching: bool
@@ -584,16 +608,6 @@ class Core:
             if estimate or is_watching:
                 self.estimate_if_due()
                 self.ensure_fresh()
-
-    def _numbered(self, receipts: Receipts, serials: IntArray) -> Receipts:
-        """Give rows that were just learned other serials than the next ones."""
-        state, rows = self.state, receipts.row
-        there = rows >= 0
-        there[there] = state.store.row_links[rows[there], SERIAL] == receipts.serial[there]
-        state.store.row_links[rows[there], SERIAL] = serials[there]
-        if serials.size:
-            state.numbers[SERIALS] = max(state.numbers[SERIALS], serials[-1])
-        return receipts._replace(serial=serials)
 
     def _watch(
         self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None
@@ -647,13 +661,16 @@ class Core:
 
     def _add_rows(self, rows: Rows, decay: Array) -> None:
         """Add rows to the sums of their pairs only, every pair's rows in their order."""
-        (tasks, arms, *_), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
+        (tasks, arms, *others), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
+        if self.fades:
+            others[-1] = np.maximum.accumulate(np.maximum(others[-1], numbers[CLOCK]))  # as each counts by itself
+        rows = tasks, arms, *others
         order, cuts, submit = np.arange(n), [0, n], None
         if n >= MANY_ROWS and workers() > 1:
             order, cuts = changes.parts_of(store.slot[tasks, arms], int(numbers[N_SLOTS]), 4 * workers())
             submit = pool().submit
         parts = [partial(add_rows, store, order, *ends, *rows, decay) for ends in pairwise(cuts)]
-        latest = float(rows[4].max())
+        latest = float(others[-1].max())
         with defer_interrupts():
             numbers[BEHIND] = 1.0
             # From here on nothing can fail: where no thread is to be had, parts are added here.
@@ -706,9 +723,9 @@ class Core:
         if not self.replaceable(receipt) or (self._family != NUMBER and not store.row_links[row, OPEN]):
             return
         slot, numbers = int(store.slot[task, arm]), self.state.numbers
-        numbers[WAITING] = max(numbers[WAITING] - 1.0, 0.0)
+        waiting = max(numbers[WAITING] - 1.0, 0.0)
         # Where much of what is believed is of rewards that wait, others in their place are no change of the world.
-        if self.forgetting.watches and self.watching and numbers[WAITING] <= MOST_WAITING * numbers[TOTAL]:
+        if self.forgetting.watches and self.watching and waiting <= MOST_WAITING * numbers[TOTAL]:
             weight = math.exp(store.pairs[slot, totals_at(x.size) + DECAY] - decay)
             site = weight / store.noise[arm], weight * reward / store.noise[arm]
             if self._family != NUMBER:
@@ -719,6 +736,7 @@ class Core:
             if self._running is not None:
                 self._running.touch(store, slot)
             changes.close_row(store, slot, receipt.row)
+        self._state.numbers[WAITING] = waiting
 
     def open_receipt(self, task: int, arm: int, x: Array, reward: float) -> Receipt | None:
         """Return the receipt of the oldest open row of a pair with this context and reward, if there is one."""
@@ -785,7 +803,7 @@ class Core:
         lock = self._lock if lock is None else lock
         assert lock is not None
         try:
-            running = Background(self, lock, steps, settled, sample, keys)
+            running = Background(self, lock, steps, settled, sample, self.keys if keys is None else keys)
             running.start()
             self._running = running
         except Exception as error:  # no memory, no thread
@@ -833,7 +851,7 @@ class Core:
     def until_due(self) -> float:
         """Return after how many rewards the population is to be estimated."""
         numbers = self.state.numbers
-        if self.method == "known" and not self.fades:
+        if self.method == "elsewhere" or (self.method == "known" and not self.fades):
             return math.inf
         return max(max(1.0, self.growth * float(numbers[AT_LAST])), float(numbers[RETRY_AT])) - float(numbers[NEWS])
 
@@ -869,12 +887,28 @@ class Core:
             Returns a number of 64 bits for every task, by which some of very many tasks are chosen.
         """
         self.drop_background()
+        if self.method == "elsewhere":
+            self._bring_up_to_date()
+            return
         self.install(
             estimated(
                 self.state, learned=self._learns_arms, method=self.method, robust=self.robust, steps=steps,
-                settled=settled, sample=sample, keys=keys,
+                settled=settled, sample=sample, keys=self.keys if keys is None else keys,
             )
         )  # fmt: skip
+
+    def estimate_from(self, pairs: Pairs, *, steps: int, settled: float, sample: int | None = None) -> None:
+        """Estimate the population from pairs of other cores; this one has none. Without steps it stays as it is."""
+        self.install(estimated_from(self.state, pairs, steps=steps, settled=settled, sample=sample))
+
+    def pairs(self, now: float) -> Pairs:
+        """Return the pairs that have rewards, as of some time; they are to be read before anything else is learned."""
+        store, used = self.state.store, int(self.state.numbers[N_SLOTS])
+        if self.fades:
+            pairs = copied(store.pairs, used)
+            changes.age_pairs(pairs[:used], self.n_features, now, store.ageing)
+            store = store._replace(pairs=pairs)
+        return Pairs.of(store, used)
 
     def renew(
         self,
@@ -917,10 +951,14 @@ class Core:
         if self.due():
             self.renew()
         if self.behind:  # still: nothing was due, or the estimate failed
-            state = with_posterior(self.state, learned=False)[0]
-            numbers = state.numbers.copy()
-            numbers[BEHIND] = 0.0
-            self.state = state._replace(numbers=numbers)
+            self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        """Compute what follows from all sums under the population in force."""
+        state = with_posterior(self.state, learned=False, elsewhere=self.elsewhere)[0]
+        numbers = state.numbers.copy()
+        numbers[BEHIND] = 0.0
+        self.state = state._replace(numbers=numbers)
 
     # The population as others see it.
 
@@ -933,8 +971,10 @@ class Core:
         """Return the population as arrays of finite numbers, for another core that has the same arms."""
         return all_finite({name: np.array(array) for name, array in self.state.population._asdict().items()})
 
-    def adopt(self, population: Mapping[str, Any]) -> bool:
+    def adopt(self, population: Mapping[str, Any], elsewhere: Elsewhere | None = None, now: float = 0.0) -> bool:
         """Take over the population of another core; return False if it is of other arms.
+
+        ``elsewhere`` is what tasks of others say at the time ``now``, if it was estimated with them.
 
         Raises
         ------
@@ -953,11 +993,18 @@ class Core:
         require(np.isfinite(theirs["covariance"]).all(), "finite covariances")
         adopted = Population(**{name: np.array(theirs[name]) for name in mine})
         numbers, silent = self.state.numbers.copy(), np.zeros(self.n_arms)
-        numbers[NEWS], numbers[AT_LAST], numbers[BEHIND] = 0.0, numbers[TOTAL], 0.0
+        numbers[CLOCK] = max(numbers[CLOCK], now)
+        if self.fades:
+            numbers[TOTAL] = self.count(float(numbers[CLOCK]))
+        numbers[AT_LAST], numbers[BEHIND] = adopted.at_last[0], 0.0
+        numbers[NEWS] = max(numbers[TOTAL] - numbers[AT_LAST], 0.0)
         set_silent(adopted.summaries, silent)
         state = self.state._replace(population=adopted, numbers=numbers, silent=silent)
         self.drop_background()
-        self.install(with_posterior(state, learned=False)[0])
+        state = checked(with_posterior(state, learned=False, elsewhere=elsewhere)[0])
+        with defer_interrupts():
+            self.elsewhere = elsewhere
+            self.install(state)
         return True
 
     # Looking.

@@ -18,21 +18,16 @@ from posse.core.forgetting import FADES, age_at
 from posse.core.pair import new_work
 from posse.core.population import STUDENT_FREEDOM, Population, Told, frame_of
 from posse.core.rule import set_silent
-from posse.core.state import AT_LAST, BEHIND, CLOCK, FAILURES, N_SLOTS, NEWS, RETRY_AT, TOTAL, State
+from posse.core.state import AT_LAST, BEHIND, CLOCK, FAILURES, N_SLOTS, NEWS, RETRY_AT, TOTAL, Elsewhere, State
 from posse.core.store import GENERATIONS
 from posse.core.sums import Moments, Pairs, age_all, remake_slots
 from posse.families.sites import NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
     from posse.core.store import Store
+    from posse.core.sums import Keys
     from posse.model.prior import Prior
-    from posse.types import Array, IntArray
-
-    Keys = Callable[[], npt.NDArray[np.uint64]]
+    from posse.types import Array
 
 STEPS, SETTLED = 3, 0.2  # at most, of an everyday estimate; it ends when nothing moved by more
 FIT_STEPS, FIT_SETTLED = 30, 1e-2  # after a table, which may be all the data there will ever be
@@ -54,35 +49,40 @@ class Climb:
         Whose sums, and of clicks and counts whose rows, are changed by nobody else.
     population : Population
     arm_features : ndarray of shape (n_arms, q)
-    n_slots : int
+    pairs : Pairs
+        Of that store, or of others.
     robust : bool
         Whether tasks that are unlike the others are drawn to the population less.
+    elsewhere : Elsewhere, optional
+        What tasks say that are not among the pairs.
     """
 
     def __init__(
-        self, store: Store, population: Population, arm_features: Array, n_slots: int, *, robust: bool
+        self,
+        store: Store,
+        population: Population,
+        arm_features: Array,
+        pairs: Pairs,
+        *,
+        robust: bool = False,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.store, self.population, self.arm_features, self.robust = store, population, arm_features, robust
-        self.pairs = Pairs.of(store, n_slots)
+        self.pairs, self.elsewhere = pairs, elsewhere
         self.weight, self.known, self.sizes, self.scatter = store.weight, store.known, np.zeros(0), np.zeros((0, 0))
         if robust:
             self.weight = store.weight.copy()
         if population.groups.size:
-            self._know()
+            # Tasks about which nothing is known stand at the average of the known ones that have rewards.
+            if elsewhere is None:
+                tasks = pairs.about_tasks()
+                average, self.scatter, self.sizes = tasks.average, tasks.scatter, tasks.sizes
+            else:
+                average, self.scatter = elsewhere.average, elsewhere.scatter
+            self.known = np.where(store.given[:, None], store.known, average)
         self.rounds, self.frame = EFFECT_ROUNDS, frame_of(population)
         self.prior, self.told, self.shared = store.prior, store.told, store.shared
         self.messages = Told(store.told[:, :0], store.told[:, 0])
-
-    def _know(self) -> None:
-        """Let tasks about which nothing is known stand at the average of the known ones that have rewards."""
-        tasks, given = np.unique(self.store.owner[self.pairs.slots, 0]), self.store.given
-        there = tasks[given[tasks]]
-        rows = self.store.known[there]
-        average = rows.mean(axis=0) if there.size else np.eye(1, self.store.known.shape[1])[0]
-        away = (rows - average)[:, 1:]
-        self.known = np.where(given[:, None], self.store.known, average)
-        self.scatter = away.T @ away / max(there.size, 1)
-        self.sizes = (self.known[tasks, 1:] ** 2).sum(axis=0) / max(tasks.size, 1)
 
     @property
     def family(self) -> int:
@@ -96,6 +96,10 @@ class Climb:
         population = self.population
         self.prior = populations.prior_of(population, self.frame)
         self.messages = Told(*pairs.messages(population.noise, self.prior, self.known, self.weight))
+        if self.elsewhere is not None:
+            precision, moment = self.messages
+            told = self.elsewhere.told
+            self.messages = Told(precision + told[:, :-1], moment + told[:, -1])
         require_finite(*self.messages)
         self.share(learned=learned)
 
@@ -150,7 +154,7 @@ class Climb:
         before, pairs, family = self.population, self.pairs, self.family
         if family == NUMBER:
             measures = pairs.measures()
-            population = populations.with_measures(before, measures, rewards, pairs.slots.size)
+            population = populations.with_measures(before, measures, rewards, pairs.size)
             squares = np.diagonal(measures.sum(axis=0))[:-1]
         else:
             sums = pairs.plain_measures()
@@ -214,17 +218,7 @@ class Climb:
     def _some(self, count: int, keys: Keys | None) -> Pairs:
         """Return about this many pairs of every arm, evenly spread: those of the tasks with the lowest keys."""
         every = np.maximum(1, self.pairs.n_pairs // count)
-        if not (every > 1).any():
-            return self.pairs
-        key = None if keys is None else keys()
-
-        def chosen(arm: int, slots: IntArray) -> IntArray:
-            one_in = int(every[arm])
-            if key is None or one_in == 1:
-                return np.arange(0, slots.size, one_in)
-            return np.flatnonzero(key[self.store.owner[slots, 0]] < np.uint64(2**64 // one_in))
-
-        return self.pairs.some(chosen)
+        return self.pairs.sample(every, keys) if (every > 1).any() else self.pairs
 
     def remake(self, pairs: Pairs, turns: int) -> None:
         """Make the sites of rows again, those of one pair in ``turns``, arm after arm.
@@ -293,14 +287,14 @@ def generations(n_arms: int) -> Array:
     return np.full(n_arms, float(next(GENERATIONS)))
 
 
-def with_posterior(state: State, *, learned: bool) -> tuple[State, Told]:
+def with_posterior(state: State, *, learned: bool, elsewhere: Elsewhere | None = None) -> tuple[State, Told]:
     """Return a state whose arms have the posterior that follows from sums and population, and what they were told.
 
     With ``learned`` what the arms have in common is learned from all of them again. Sums are brought to the present.
     """
     age = age_at(float(state.numbers[CLOCK]), state.store.ageing)
     age_all(state.store, int(state.numbers[N_SLOTS]), age)
-    climb = _climb(state, robust=False)
+    climb = _climb(state, elsewhere=elsewhere)
     climb.rounds = 0
     climb.look(climb.pairs, learned=learned)
     store = climb.installed()._replace(summed_at=np.array([age]))
@@ -329,9 +323,23 @@ def with_arm(state: State, features: Array, first: Population, prior: Prior | No
     return state._replace(store=store, population=population, arm_features=rows, silent=np.append(state.silent, 0.0))
 
 
-def _climb(state: State, *, robust: bool) -> Climb:
-    slots = int(state.numbers[N_SLOTS])
-    return Climb(state.store, state.population, state.arm_features, slots, robust=robust)
+def _climb(state: State, *, robust: bool = False, elsewhere: Elsewhere | None = None) -> Climb:
+    pairs = Pairs.of(state.store, int(state.numbers[N_SLOTS]))
+    return Climb(state.store, state.population, state.arm_features, pairs, robust=robust, elsewhere=elsewhere)
+
+
+def estimated_from(state: State, pairs: Pairs, *, steps: int, settled: float, sample: int | None) -> State:
+    """Return a state without tasks whose population is estimated from pairs of other stores.
+
+    Parameters are those of :func:`estimated`; without steps it is the one in force, and what follows from it.
+    """
+    with np.errstate(all="ignore"):  # numbers that are not finite are found, and refused
+        climb = Climb(state.store, state.population, state.arm_features, pairs)
+        if steps:
+            climb.run(steps=steps, settled=settled, sample=sample, keys=None)
+        else:
+            climb.look(pairs, learned=False)
+    return checked(state._replace(store=climb.installed(), population=climb.population))
 
 
 def estimated(
@@ -433,7 +441,7 @@ def checked(state: State) -> State:
 
 def _otherwise(state: State, method: str) -> Climb:
     """Return what follows from a population by another method than the evidence, each arm's alone."""
-    climb = _climb(state, robust=False)
+    climb = _climb(state)
     if method not in ("known", "evidence") and climb.pairs.slots.size:
         climb.population = populations.with_prior(climb.population, _estimate_prior(climb, method))
     climb.look(climb.pairs, learned=False)

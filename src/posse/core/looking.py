@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.core.estimate import with_posterior
 from posse.core.levels import NOISE, least_noise
-from posse.core.rule import set_silent
-from posse.core.state import AT_LAST, BEHIND, NEWS, TOTAL
+from posse.core.state import AT_LAST, NEWS
 from posse.core.store import LEVERAGE, REWARD, REWARDS
 from posse.families.sites import NUMBER
 from posse.model.findings import Unusual
@@ -47,6 +45,10 @@ def products_of(core: Core, now: float) -> Array:
 
 def context_squares_of(core: Core) -> Array:
     """Return the mean squares of the features over all contexts; 1 for one that was always 0."""
+    if core.elsewhere is not None:  # those of all cores
+        population = core.state.population
+        beside = population.feature_square[population.intercept].sum() * population.feature_mean**2
+        return np.asarray(population.feature_square + beside)
     if core.state.store.family == NUMBER:
         sums, d = core.sums(), core.n_features
         places = np.cumsum([0, *range(d, 1, -1)])  # of the diagonal
@@ -181,29 +183,3 @@ def last_rewards(core: Core) -> Array:
     """Return the last rewards of all pairs of clicks or counts."""
     rewards: Array = core.state.store.row_values[rows_of(core), REWARD]
     return rewards
-
-
-# The population of another process.
-
-
-def population_of(core: Core) -> dict[str, Any]:
-    """Return the population in force as arrays."""
-    return {name: array.copy() for name, array in core.state.population._asdict().items()}
-
-
-def adopt(core: Core, arrays: dict[str, Any]) -> bool:
-    """Have a population in force that was estimated elsewhere; False if it is of other arms, and nothing is changed."""
-    mine = core.state.population
-    if any(arrays[name].shape != array.shape for name, array in mine._asdict().items()):
-        return False
-    for name, array in arrays.items():
-        if array.dtype == np.float64 and np.isinf(array).any():
-            raise ValueError(f"expected a population of finite numbers, got one whose {name} is not")
-    population, silent = mine._replace(**arrays), np.zeros(core.n_arms)
-    set_silent(population.summaries, silent)
-    numbers = core.state.numbers.copy()
-    numbers[AT_LAST], numbers[BEHIND] = population.at_last[0], 0.0
-    numbers[NEWS] = max(numbers[TOTAL] - numbers[AT_LAST], 0.0)
-    state = core.state._replace(population=population, silent=silent, numbers=numbers)
-    core.install(with_posterior(state, learned=False)[0])
-    return True

@@ -78,5 +78,5 @@ def merge_slots(
     for n in range(of_receipts.shape[0]):
         slot, row = of_receipts[n], row_of[n]
         decay[n] += decays[slot] if slot >= 0 else 0.0
-        row_of[n] = rows[row] if slot >= 0 and row >= 0 else -1
+        row_of[n] = rows[row] if slot >= 0 and 0 <= row < rows.shape[0] else -1  # numbers have no rows
         serial[n] = serial[n] + serials if serial[n] >= 0 else -1

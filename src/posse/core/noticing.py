@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # The constants were chosen on seeds 3000 to 3199, see docs/drift.md.
 TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
 START = 1000
+QUIET = 100  # rewards, from the first or from a change of all tasks, after which the population is known well enough
 WIDER = 3.0  # times the variance of a prediction, if everything has changed
 TASK_SHIFT, WORLD_SHIFT = 1.5, 1.0  # of the predictors of clicks or counts, if a task or everything has changed
 LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
@@ -108,8 +109,8 @@ class Detectors:
 
     Attributes
     ----------
-    noted : int
-        Rewards so far.
+    noted, since : int
+        Rewards so far, and since all tasks changed.
     task_sums : list of dict
         By task, where it is above 0.
     world_sums : ndarray of shape (n_alternatives,)
@@ -118,7 +119,7 @@ class Detectors:
     """
 
     def __init__(self, n_alternatives: int) -> None:
-        self.noted = 0
+        self.noted = self.since = 0
         self.task_sums: list[dict[int, float]] = [{} for _ in range(n_alternatives)]
         self.world_sums = np.zeros(n_alternatives)
         self.world_shares: list[dict[int, float]] = [{} for _ in range(n_alternatives)]
@@ -126,11 +127,12 @@ class Detectors:
     def note(self, task: int, surprises: list[tuple[float, float]]) -> int | None:
         """Add what a reward says of every alternative; return the task that has changed, ALL_TASKS, or None."""
         self.noted += 1
+        self.since += 1
         bound, changed = math.log(START + self.noted), None
         for n, (of_task, of_world) in enumerate(surprises):
             sums, shares = self.task_sums[n], self.world_shares[n]
             total, share = max(0.0, sums.pop(task, 0.0) + bounded(of_task)), shares.get(task, 0.0)
-            step = min(bounded(of_world), LARGEST_SHARE - share)
+            step = min(bounded(of_world), LARGEST_SHARE - share) if self.since > QUIET else 0.0
             self.world_sums[n] = max(0.0, self.world_sums[n] + step)
             if self.world_sums[n] > 0.0:
                 shares[task] = share + step
@@ -157,11 +159,11 @@ class Detectors:
                 if shares:
                     added.pop(task, None)
         if task == ALL_TASKS:
-            self.world_sums[:] = 0.0
+            self.world_sums[:], self.since = 0.0, 0
 
     def state(self) -> dict[str, Array]:
         """Return all sums."""
-        found: dict[str, Array] = {"noted": np.array([float(self.noted)]), "world_sums": self.world_sums.copy()}
+        found: dict[str, Array] = {"noted": np.array([self.noted, self.since]), "world_sums": self.world_sums.copy()}
         for n, both in enumerate(zip(self.task_sums, self.world_shares, strict=True)):
             for name, sums in zip(("task_sums", "world_shares"), both, strict=True):
                 found[f"{name}_{n}"] = np.array(list(sums.items()), dtype=np.float64).reshape(-1, 2)
@@ -169,7 +171,7 @@ class Detectors:
 
     def restore(self, saved: dict[str, Array]) -> None:
         """Continue where a state was taken."""
-        self.noted, self.world_sums = int(saved["noted"][0]), saved["world_sums"].copy()
+        (self.noted, self.since), self.world_sums = saved["noted"].tolist(), saved["world_sums"].copy()
         for name, dicts in (("task_sums", self.task_sums), ("world_shares", self.world_shares)):
             for n in range(len(dicts)):
                 dicts[n] = {int(task): value for task, value in saved[f"{name}_{n}"].tolist()}

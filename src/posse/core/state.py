@@ -26,6 +26,14 @@ class State(NamedTuple):
     numbers: Array
 
 
+class Elsewhere(NamedTuple):
+    """What the tasks of other cores say: constants of what this one believes."""
+
+    told: Array  # (K, D + 1, D) sums of their messages, moments in the last row
+    average: Array  # (1 + p,) known features of the tasks of all, the first is 1
+    scatter: Array  # (p, p) by which they differ from it
+
+
 class Receipt(NamedTuple):
     """All that a ledger or a log needs in order to replace a reward."""
 

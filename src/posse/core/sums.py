@@ -37,9 +37,13 @@ from posse.threads import spread_parts, workers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from posse.core.store import Store
     from posse.model.statistics import Statistics
     from posse.types import Array, IntArray
+
+    Keys = Callable[[], npt.NDArray[np.uint64]]
 
 PART = 1024  # pairs that are summed together
 MANY = 2000  # pairs from which on threads are worth their start
@@ -288,6 +292,32 @@ class Moments(NamedTuple):
     distance: Array  # (pairs,) from the centres, empty if nobody asked
 
 
+class TaskSums(NamedTuple):
+    """Sums over tasks with rewards of what is known about them."""
+
+    number: IntArray  # (2,) tasks, and those about which something is known
+    total: Array  # (p,) of features
+    products: Array  # (p, p)
+
+    @property
+    def average(self) -> Array:
+        """Features of those about which something is known, the first is 1; only that if there are none."""
+        return np.concatenate([[1.0], self.total / max(self.number[1], 1)])
+
+    @property
+    def scatter(self) -> Array:
+        """How they differ from their average, (p, p)."""
+        average = self.average[1:]
+        return np.asarray(self.products / max(self.number[1], 1) - np.outer(average, average))
+
+    @property
+    def sizes(self) -> Array:
+        """Mean squares of the features of all, those at the average too."""
+        there, known = self.number
+        squares = np.diagonal(self.products) + (there - known) * self.average[1:] ** 2
+        return np.asarray(squares / max(there, 1))
+
+
 class Pairs:
     """Pairs of a store that have rewards, and sums over them.
 
@@ -318,8 +348,21 @@ class Pairs:
         list_pairs(store.owner, store.pairs, n_slots, store.prior.shape[2], slots, starts)
         return cls(store, slots[: starts[-1]], starts)
 
-    def some(self, chosen: Callable[[int, IntArray], IntArray]) -> Pairs:
-        """Return some of these pairs; ``chosen`` returns places in the list of an arm's slots."""
+    @property
+    def size(self) -> int:
+        """How many pairs there are."""
+        return int(self.n_pairs.sum())
+
+    def sample(self, every: IntArray, keys: Keys | None) -> Pairs:
+        """Return one in this many pairs of every arm, evenly spread: those of the tasks with the lowest keys."""
+        key = None if keys is None else keys()
+
+        def chosen(arm: int, slots: IntArray) -> IntArray:
+            one_in = int(every[arm])
+            if key is None or one_in == 1:
+                return np.arange(0, slots.size, one_in)
+            return np.flatnonzero(key[self.store.owner[slots, 0]] < np.uint64(2**64 // one_in))
+
         places = [self.starts[arm] + chosen(arm, self.of_arm(arm)) for arm in range(self.n_pairs.size)]
         starts = np.concatenate([[0], np.cumsum([part.size for part in places])]).astype(np.int64)
         where = np.concatenate(places)
@@ -338,6 +381,12 @@ class Pairs:
         """Return the rewards of every arm."""
         arms = np.repeat(np.arange(self.n_pairs.size), self.n_pairs)
         return np.asarray(np.bincount(arms, weights=self.counts, minlength=self.n_pairs.size), dtype=np.float64)
+
+    def about_tasks(self) -> TaskSums:
+        """Return sums over the tasks of these pairs of what is known about them."""
+        tasks = np.unique(self.store.owner[self.slots, 0])
+        rows = self.store.known[tasks[self.store.given[tasks]], 1:]
+        return TaskSums(np.array([tasks.size, len(rows)]), rows.sum(axis=0), rows.T @ rows)
 
     def _run(self, work: Callable[[int, int], object]) -> None:
         """Call ``work(begin, end)`` for all parts, on several threads if there are many pairs."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.distributed.asking import Actors
-from posse.distributed.cluster import gather, require_ray, start
+from posse.checks import whole_number
+from posse.distributed.cluster import Actors, gather, require_ray, start
 from posse.distributed.coordinator import Coordinator
-from posse.distributed.shard import Shard
+from posse.distributed.shard import Shard, file_of
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ since Ray spreads evenly only what asks for something, and puts nothing that doe
 
 
 class Place(NamedTuple):
-    """Where shards keep what outlives them, and how.
+    """Where and how shards live, and what outlives them.
 
     Parameters
     ----------
@@ -37,12 +37,15 @@ class Place(NamedTuple):
         A name of these actors and their files: others may be in the folder from before.
     fsync : bool
     snapshot_bytes : int
+    resources : dict
+        Options of the actors.
     """
 
     folder: Path | None
     generation: str
     fsync: bool
     snapshot_bytes: int
+    resources: dict[str, Any]
 
     @property
     def settings(self) -> Path:
@@ -56,17 +59,12 @@ class Place(NamedTuple):
 
 
 def start_actors(
-    template: Posse,
-    buckets: list[list[int]],
-    place: Place,
-    address: str | None,
-    resources: dict[str, Any],
-    manifest: Manifest | None,
+    template: Posse, buckets: list[list[int]], place: Place, address: str | None, manifest: Manifest | None
 ) -> tuple[list[Any], Any]:
     """Start the shards, which are filled from a ``manifest`` if there is one, and their coordinator; return both."""
     ray = start(address)
     lives = {"max_restarts": -1, "max_task_retries": -1} if place.folder is not None else {}
-    shard_class = ray.remote(**(resources | lives))(Shard)
+    shard_class = ray.remote(**(place.resources | lives))(Shard)
     names = [f"{place.generation}-{number:04d}" for number in range(len(buckets))]
     # Small arguments only: large ones would be in the memory of a machine, which may die before the actor.
     source: bytes | str = file_of(template) if place.folder is None else str(place.settings)
@@ -74,7 +72,7 @@ def start_actors(
         shards = [
             shard_class.options(name=name, namespace=NAMESPACE).remote(
                 source,
-                _seed_of(template._seed, number),
+                _seed_of(template.stream.seed, number),
                 place.shard(number),
                 fsync=place.fsync,
                 snapshot_bytes=place.snapshot_bytes,
@@ -89,9 +87,20 @@ def start_actors(
     if manifest is not None:
         _fill(shards, buckets, manifest)
     coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, Actors(names, NAMESPACE))
-    if manifest is not None and manifest.population is not None:
-        gather([coordinator.take.remote(manifest.population)])
     return shards, coordinator
+
+
+def new_place(
+    folder: str | os.PathLike[str] | None,
+    fsync: bool,
+    snapshot_bytes: Any,
+    resources: dict[str, Any] | None,
+    generation: str | None = None,
+) -> Place:
+    """Return the place of new shards, or of the generation that a folder has; or raise."""
+    size = whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
+    path = None if folder is None else Path(folder).absolute()
+    return Place(path, generation or secrets.token_hex(4), fsync, size, RESOURCES | (resources or {}))
 
 
 def require_new(folder: str | os.PathLike[str]) -> None:
@@ -119,14 +128,6 @@ def end_actors(shards: list[Any], coordinator: Any) -> None:
     ray = require_ray()
     for actor in (*shards, coordinator):
         ray.kill(actor)
-
-
-def file_of(fleet: Posse) -> bytes:
-    """Return the file of a fleet."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "template.posse"
-        fleet.save(path)
-        return path.read_bytes()
 
 
 def _seed_of(seed: int, number: int) -> int:

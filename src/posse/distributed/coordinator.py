@@ -11,22 +11,29 @@ between any two of its questions, and so may the coordinator itself:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from posse.distributed.asking import Asking, OtherArms
-from posse.distributed.population import RemoteRefresh, adopt_alone, estimate, follow, published
+import numpy as np
+
+from posse.core.estimate import FIT_SETTLED, FIT_STEPS
+from posse.distributed.cluster import Asking, OtherArms
+from posse.distributed.population import RemotePairs, published
 from posse.distributed.shard import load_template
-from posse.engine.engine import FIT_SETTLED, FIT_STEPS
+from posse.distributed.shard_fleet import NOWHERE
 from posse.fleet.posse import Posse
-from posse.kernels.estimators import EVIDENCE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
+    from posse.model.prior import Prior
 
     Arrays = dict[str, npt.NDArray[Any]]
+    States = list[dict[str, Any]]
+
+logger = logging.getLogger("posse")
 
 TRIES = 20  # of something that begins again when an arm comes meanwhile
 
@@ -34,7 +41,7 @@ TRIES = 20  # of something that begins again when an arm comes meanwhile
 class Coordinator:
     """Estimates the population of all shards and publishes it.
 
-    It keeps nothing that shards do not have: one that died begins with what they say.
+    It has nothing that shards do not have: one that died begins with what they say.
 
     Parameters
     ----------
@@ -46,23 +53,23 @@ class Coordinator:
 
     def __init__(self, template: bytes | str, shards: Asking) -> None:
         self._shards = shards
-        self._fleet = load_template(Posse, template)
+        self.fleet: Posse = load_template(Posse, template)
         self._number = 0
         self._with_all_arms(self._begin)
 
     def _begin(self) -> None:
         """Begin with the last publication, and see to it that all shards have it."""
-        numbers = [state["publication"] for state in self._agree_on_arms()]
+        states = self._agree_on_arms()
+        numbers = [state["publication"] for state in states]
         # One more may be on its way from the coordinator before this one.
         self._number = max(self._number, max(numbers) + 1)
-        newest = self._shards.ask("population")[numbers.index(max(numbers))]
+        newest = self._shards.ask("look", "population")[numbers.index(max(numbers))]
         if newest is not None:
-            adopt_alone(self._fleet, newest)
-            if min(numbers) < max(numbers):
-                self._publish(follow(self._fleet, self._shards.ask))
+            self.fleet.core.adopt(newest)
+            if min(numbers) < max(numbers) or not max(numbers):  # none, of shards that were filled from files
+                self._follow(states)
         elif max(numbers) > 0:  # tasks were forgotten, and not all has been done that follows
-            self._shards.ask("reset_population", self._next())
-            self.refresh(growth=0.0)
+            self._start_again(self._next())
 
     def _with_all_arms(self, do: Callable[[], Any]) -> Any:
         """Return what somebody does who asks about all arms; again, if a shard has one that nobody else knew of."""
@@ -73,12 +80,12 @@ class Coordinator:
                 self._agree_on_arms()
         return do()
 
-    def _agree_on_arms(self) -> list[dict[str, Any]]:
+    def _agree_on_arms(self) -> States:
         """See to it that everybody has the arms that anybody has; return what shards say about themselves."""
-        states = self._shards.ask("state")
+        states: States = self._shards.ask("state")
         arms = max((state["arms"] for state in states), key=len)
-        for arm in arms[len(self._fleet._arms) :]:
-            self._fleet.add_arm(arm)
+        for arm, features in arms[self.fleet.core.n_arms :]:
+            self.fleet.add_arm(arm, features)
         if any(len(state["arms"]) < len(arms) for state in states):
             self._shards.ask("add_arms", arms)
         return states
@@ -89,73 +96,74 @@ class Coordinator:
         settled: float = FIT_SETTLED,
         sample: int | None = None,
         growth: float | None = None,
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """Estimate the population, and publish it; with ``growth``, only if rewards have grown by that fraction."""
-        found: dict[str, float] = self._with_all_arms(lambda: self._refresh(steps, settled, sample, growth))
+        found: dict[str, Any] = self._with_all_arms(lambda: self._refresh(steps, settled, sample, growth))
         return found
 
-    def _refresh(self, steps: int, settled: float, sample: int | None, growth: float | None) -> dict[str, float]:
-        if self._fleet._behaviour.method != EVIDENCE:
-            return {"refreshed_at": 0.0, "messages": 0, "steps": 0.0}  # there is no population to learn
-        states = self._shards.ask("state")
-        rewards, at = sum(state["rewards"] for state in states), self.refreshed_at()
-        messages = len(states)
-        if growth is not None and rewards - at < max(1.0, growth * at):
-            return {"refreshed_at": at, "messages": messages}
-        found = estimate(self._fleet, self._shards.ask, steps=steps, settled=settled, sample=sample)
-        if found.is_sound():
-            messages += self._publish(found, states)
-        return {
-            "refreshed_at": self.refreshed_at(),
-            "messages": messages + found.messages,
-            "steps": float(found.evidence.steps[0]),
-        }
-
-    def forget(self, request: str, tasks: list[list[Label]]) -> dict[str, float]:
-        """Forget tasks of every shard and the population that they helped to learn, and estimate it without them."""
-        number = self._next()
+    def _refresh(self, steps: int, settled: float, sample: int | None, growth: float | None) -> dict[str, Any]:
+        states, at = self._shards.ask("state"), self.estimated_at()
+        found: dict[str, Any] = {"refreshed_at": at, "messages": len(states), "steps": 0.0}
+        news = sum(state["rewards"] for state in states) - at
+        if not self.fleet.settings.learns_population or (growth is not None and news < max(1.0, growth * at)):
+            return found
+        core = self.fleet.core
+        pairs = RemotePairs(core, self._shards.ask, max(state["now"] for state in states))
         try:
-            self._shards.tell("forget", tasks, request, number)
-        finally:
-            # Also if one of them has no such task any more: others have forgotten theirs.
-            self._shards.ask("reset_population", number)
-            self._fleet._engine.store.reset_prior()
-            found = self.refresh(growth=0.0)
-        return found
+            core.estimate_from(pairs, steps=steps, settled=settled, sample=sample)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            if growth is None:
+                raise
+            logger.exception("the population could not be estimated and stays as it is; all rewards are learned")
+            return found
+        found["messages"] += self._publish(pairs, states)
+        return found | {"refreshed_at": self.estimated_at(), "steps": float(core.state.population.steps[0])}
 
-    def take(self, population: Arrays | None) -> None:
-        """Put a population of a file in force, and publish what follows from it."""
-        if population is not None:
-            adopt_alone(self._fleet, population)
-            self._with_all_arms(lambda: self._publish(follow(self._fleet, self._shards.ask)))
+    def _follow(self, states: States) -> None:
+        """Publish the population in force, with what shards say under it."""
+        pairs = RemotePairs(self.fleet.core, self._shards.ask, max(state["now"] for state in states))
+        self.fleet.core.estimate_from(pairs, steps=0, settled=0.0)
+        self._publish(pairs, states)
 
-    def add_arm(self, arm: Label) -> None:
-        """Add an arm to all shards; nothing happens where it is there already."""
-        self._shards.ask("add_arm", arm)
-        if arm not in self._fleet._arms:
-            self._fleet.add_arm(arm)
-
-    def refreshed_at(self) -> float:
-        """Return how many rewards the population was estimated from."""
-        return float(self._fleet._engine.store.memory.evidence.refreshed_at[0])
-
-    def prior(self) -> Any:
-        """Return the population in force."""
-        return self._fleet.prior
-
-    def population(self) -> Arrays | None:
-        """Return the population in force as arrays, None before the first estimate."""
-        if not self.refreshed_at() > 0:
-            return None
-        found: RemoteRefresh = self._with_all_arms(lambda: follow(self._fleet, self._shards.ask))
-        return published(found, [0] * len(found.said), self._number)[0]
+    def _publish(self, pairs: RemotePairs, states: States) -> int:
+        """Tell all shards what was found; return how many messages it took."""
+        decided = [state["decisions"] for state in states]
+        common, each = published(self.fleet.core, pairs, decided, self._next())
+        return pairs.messages_sent + len(self._shards.tell("adopt", each, common))
 
     def _next(self) -> int:
         self._number += 1
         return self._number
 
-    def _publish(self, found: RemoteRefresh, states: list[dict[str, Any]] | None = None) -> int:
-        """Tell all shards what was found; return how many there are."""
-        decided = [state["decisions"] for state in states or self._shards.ask("state")]
-        common, each = published(found, decided, self._next())
-        return len(self._shards.tell("adopt", each, common))
+    def forget(self, request: str, tasks: list[list[Label]]) -> dict[str, Any]:
+        """Forget tasks of every shard and the population that they helped to learn, and estimate it without them."""
+        number = self._next()
+        try:
+            self._shards.tell("forget", tasks, request, number)
+        finally:  # also if one of them has no such task any more: others have forgotten theirs
+            found = self._start_again(number)
+        return found
+
+    def _start_again(self, number: int) -> dict[str, Any]:
+        """Estimate the population from its start; what was published before this number is believed no more."""
+        self._shards.ask("reset_population", number)
+        self.fleet.core.forget(NOWHERE)
+        return self.refresh(growth=0.0)
+
+    def add_arm(self, arm: Label, features: Any = None) -> None:
+        """Add an arm to all shards; nothing happens where it is there already."""
+        self._shards.ask("add_arm", arm, features)
+        if arm not in self.fleet.names.arms:
+            self.fleet.add_arm(arm, features)
+
+    def estimated_at(self) -> float:
+        """Return how many rewards the population was estimated from."""
+        return float(self.fleet.core.state.population.at_last[0])
+
+    def prior(self) -> Prior:
+        """Return the population in force."""
+        return self.fleet.prior
+
+    def population(self) -> Arrays:
+        """Return the population in force as arrays."""
+        return self.fleet.core.population()

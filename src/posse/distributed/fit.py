@@ -25,14 +25,12 @@ import numpy as np
 from posse.batches import Piece, TableFiles, read_piece
 from posse.distributed.cluster import gather, require_ray
 from posse.distributed.journal import Record, encode
-from posse.distributed.shard import load_template
+from posse.distributed.shard import file_of, load_template
 from posse.errors import InvalidValue
-from posse.fleet.labels import Label
+from posse.fleet.names import Label, buckets_of
 from posse.fleet.posse import Posse
-from posse.fleet.rows import contexts_of, label_codes, required, rewards_of
-from posse.fleet.streaming import Columns, Progress, learn_scaling, wanted_columns
-from posse.fleet.table import rewarded_rows
-from posse.fleet.task_keys import buckets_of
+from posse.fleet.streaming import Progress, learn_scaling, wanted_columns
+from posse.fleet.tables import Columns, contexts_of, label_codes, required, rewarded_rows, rewards_of, times_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,13 +52,7 @@ def _fleet_of(template: bytes) -> Posse:
 
 
 def encode_pieces(
-    pieces: dict[str, Any],
-    *,
-    names: list[str],
-    template: bytes,
-    columns: Columns,
-    home: IntArray,
-    n_shards: int,
+    pieces: dict[str, Any], *, names: list[str], template: bytes, columns: Columns, home: IntArray, n_shards: int
 ) -> pa.Table:
     """Return pieces of a log as what shards learn: for each, one row for every shard, with its part as bytes.
 
@@ -94,8 +86,7 @@ def encode_frame(
     frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntArray, n_shards: int, piece: int | None = None
 ) -> list[bytes]:
     """Return rows as every shard gets them."""
-    frame = rewarded_rows(frame, columns, fleet._late.absent_reward)
-    labels, codes, arms, X, y = encode_rows(fleet, frame, columns.task, columns.arm, columns.reward)
+    labels, codes, arms, X, y, times = encode_rows(fleet, frame, columns)
     homes = home[buckets_of(labels)][codes] if labels else np.empty(0, dtype=np.int64)
     order = np.argsort(homes, kind="stable")
     cuts = np.searchsorted(homes[order], np.arange(n_shards + 1))
@@ -104,24 +95,26 @@ def encode_frame(
         rows = order[cuts[shard] : cuts[shard + 1]]
         names, own = distinct(labels, codes[rows])
         arrays = {"codes": own, "arms": arms[rows], "contexts": X[rows], "rewards": y[rows]}
+        arrays |= {} if times is None else {"times": times[rows]}
         parts.append(encode(Record("rows", {"tasks": names, "piece": piece}, arrays)))
     return parts
 
 
 def encode_rows(
-    template: Posse, frame: pl.DataFrame, task: str, arm: str, reward: str, features: FeatureSpec | None = None
-) -> tuple[list[Label], IntArray, IntArray, Array, Array]:
-    """Return distinct tasks, every row's place among them, and the arms, contexts and rewards of rows, all checked.
+    template: Posse, table: Any, columns: Columns, features: FeatureSpec | None = None
+) -> tuple[list[Label], IntArray, IntArray, Array, Array, Array | None]:
+    """Return distinct tasks, every row's place among them, and arms, contexts, rewards and times of rows, all checked.
 
     ``features`` encode the contexts. Default: those of the template.
     """
-    spec = template.features if features is None else features
-    y = rewards_of(required(frame, reward, "reward"))
-    labels, codes = label_codes(required(frame, task, "task"), template._tasks)
-    arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), template._arms)
-    numbers = np.array([template._arms.number(label) for label in arm_labels], dtype=np.int64)
-    X = spec.encode_many(contexts_of(frame, spec.names))
-    return labels, codes, numbers[arm_codes], X, y
+    spec, names = template.features if features is None else features, template.names
+    frame = rewarded_rows(table, columns, template.settings.absent_reward)
+    y = template.settings.family.check_many(rewards_of(required(frame, columns.reward, "reward")))
+    labels, codes = label_codes(required(frame, columns.task, "task"), names.tasks)
+    arm_labels, arm_codes = label_codes(required(frame, columns.arm, "arm"), names.arms)
+    numbers = np.array([names.arms.number(label) for label in arm_labels], dtype=np.int64)
+    times = None if columns.time is None else times_of(required(frame, columns.time, "time"))
+    return labels, codes, numbers[arm_codes], spec.encode_many(contexts_of(frame, spec.names)), y, times
 
 
 def distinct(labels: list[Any], codes: Any) -> tuple[list[Any], Any]:
@@ -162,28 +155,28 @@ def learn_files(
     files = TableFiles(table)
     if not files.is_parquet:
         raise InvalidValue(f"expected Parquet files for a sharded fleet, got {files.paths[0]}; convert them first")
-    template = fleet._template
-    with fleet._scaling:
+    template = fleet.template
+    with fleet.scaling:
         if not template.features.ready:
-            fleet._scale(learn_scaling(template.features, files))
+            fleet.scale(learn_scaling(template.features, files))
     pieces = list(enumerate(files.pieces(rows=ROWS))) if once else [(-1, piece) for piece in files.pieces(rows=ROWS)]
-    known = set.intersection(*map(set, fleet._ask("pieces"))) if once else set()
+    known = set.intersection(*map(set, fleet.ask("pieces"))) if once else set()
     begun = sum(piece.rows for number, piece in pieces if number in known)
     pieces = [(number, piece) for number, piece in pieces if number not in known]
     encoded = _dataset_of(pieces).map_batches(
         encode_pieces,
         fn_kwargs={
             "names": wanted_columns(files, template, columns),
-            "template": fleet._template_bytes(),
+            "template": file_of(template),
             "columns": columns,
-            "home": fleet._home,
-            "n_shards": len(fleet._shards),
+            "home": fleet.home,
+            "n_shards": fleet.n_shards,
         },
         batch_format="numpy",
         batch_size=None,
         compute=ray.data.TaskPoolStrategy(size=workers),
     )
-    split = ray.remote(num_cpus=0, num_returns=len(fleet._shards) + 1)(_parts)
+    split = ray.remote(num_cpus=0, num_returns=fleet.n_shards + 1)(_parts)
     total, start, done, learned = files.n_rows, time.monotonic(), begun, 0
     waiting: deque[tuple[Any, list[Any]]] = deque()
 
@@ -199,17 +192,16 @@ def learn_files(
 
     for bundle in encoded.iter_internal_ref_bundles() if pieces else ():
         for block in bundle.block_refs:
-            height, *parts = split.remote(block, len(fleet._shards))
+            height, *parts = split.remote(block, fleet.n_shards)
             calls = [
-                shard.learn_part.remote(fleet._request(), part)
-                for shard, part in zip(fleet._shards, parts, strict=True)
+                shard.learn_part.remote(fleet.request(), part) for shard, part in zip(fleet.shards, parts, strict=True)
             ]
             waiting.append((height, calls))
             if len(waiting) > IN_FLIGHT:
                 finish_one()
     while waiting:
         finish_one()
-    fleet._count_rewards()
+    fleet.count_rewards()
     return int(learned)
 
 

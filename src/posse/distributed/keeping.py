@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from posse.checks import whole_number
-from posse.distributed.actors import MANIFEST, end_actors, require_new
+from posse.distributed.actors import MANIFEST, Place, new_place, require_new
 from posse.distributed.cluster import gather, has_several_machines
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
+from posse.distributed.running import RunningShards, saved_in
 from posse.distributed.spreading import spread_buckets
 from posse.distributed.views import ShardViews
 from posse.errors import InvalidValue
@@ -41,19 +41,19 @@ class KeptShards(ShardViews):
         SavedFileError
             If a file cannot be written.
         """
-        target = Path(path).absolute()
+        target, running = Path(path).absolute(), self.running
         token = secrets.token_hex(4)
-        files = [target.with_name(f"{target.name}.{token}.shard-{number:04d}") for number in range(len(self._shards))]
+        files = [target.with_name(f"{target.name}.{token}.shard-{number:04d}") for number in range(running.n_shards)]
         settings = target.with_name(f"{target.name}.{token}.settings")
         try:
             before = read_manifest(target)
         except (OSError, ValueError):
             before = None
-        with self._arming:
-            population = gather([self._coordinator.population.remote()])[0]
-            states = gather([shard.save.remote(str(file)) for shard, file in zip(self._shards, files, strict=True)])
-            self._template.save(settings)
-        write_manifest(target, Manifest(settings, files, self._buckets, states, population))
+        with running.arming:
+            running.template.core.adopt(gather([running.coordinator.population.remote()])[0])
+            states = gather([shard.save.remote(str(file)) for shard, file in zip(running.shards, files, strict=True)])
+            running.template.save(settings)
+        write_manifest(target, Manifest(settings, files, running.buckets, states))
         for file in () if before is None else (before.settings, *before.shards):
             file.unlink(missing_ok=True)
 
@@ -100,29 +100,12 @@ class KeptShards(ShardViews):
             require_new(folder)
         manifest = read_manifest(path)
         count = len(manifest.shards) if shards is None else whole_number(shards, "shards", at_least=1)
-        return cls._from(
-            manifest, count, folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes, resources=resources
-        )
+        return cls._on(_started(manifest, count, new_place(folder, fsync, snapshot_bytes, resources), address))
 
     @classmethod
-    def _from(
-        cls,
-        manifest: Manifest,
-        count: int,
-        folder: str | os.PathLike[str] | None,
-        address: str | None,
-        *,
-        fsync: bool,
-        snapshot_bytes: int,
-        resources: dict[str, Any] | None,
-    ) -> Self:
-        """Start so many shards with the tasks of a manifest."""
-        buckets = manifest.buckets if count == len(manifest.shards) else spread_buckets(count)
+    def _on(cls, running: RunningShards) -> Self:
         fleet = cls.__new__(cls)
-        fleet._begin(
-            Posse.load(manifest.settings), buckets, folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes,
-            resources=resources, manifest=manifest,
-        )  # fmt: skip
+        fleet.running = running
         return fleet
 
     @classmethod
@@ -161,15 +144,12 @@ class KeptShards(ShardViews):
             raise InvalidValue(
                 f"expected a folder with a fleet, got {folder}, which has none; make one with folder=..."
             )
-        content = json.loads(path.read_bytes())
-        fleet = cls.__new__(cls)
+        content = saved_in(Path(folder))
+        if snapshot_bytes is None:
+            snapshot_bytes = content["snapshot_bytes"]
         template = Posse.load(Path(folder) / content["settings"])
-        fleet._begin(
-            template, content["buckets"], folder, address, fsync=fsync,
-            snapshot_bytes=content.get("snapshot_bytes", SNAPSHOT_BYTES) if snapshot_bytes is None else snapshot_bytes,
-            resources=resources, generation=content["generation"],
-        )  # fmt: skip
-        return fleet
+        place = new_place(folder, fsync, snapshot_bytes, resources, content["generation"])
+        return cls._on(RunningShards(template, content["buckets"], place, address, is_new=False))
 
     def rebalance(self, shards: int) -> None:
         """Spread the tasks over so many actors, as when machines were added. Nobody may use the fleet meanwhile.
@@ -187,24 +167,21 @@ class KeptShards(ShardViews):
             If it is not such a number, or if the fleet has no folder and the cluster several machines, which would not
             see those files.
         """
-        count = whole_number(shards, "shards", at_least=1)
-        if self._folder is None and has_several_machines():
+        count, running = whole_number(shards, "shards", at_least=1), self.running
+        place = running.place
+        if place.folder is None and has_several_machines():
             raise InvalidValue(
                 "expected a fleet with folder=... to move tasks between machines, got one without: they would not see "
                 "each other's files; use save(path) and ShardedPosse.load(path, shards=...), on storage that all see"
             )
-        with tempfile.TemporaryDirectory(dir=self._folder) as place:
-            path = Path(place) / "moving"
+        with tempfile.TemporaryDirectory(dir=place.folder) as temporary:
+            path = Path(temporary) / "moving"
             self.save(path)
-            new = type(self)._from(
-                read_manifest(path), count, self._folder, None, fsync=self._place.fsync,
-                snapshot_bytes=self._place.snapshot_bytes, resources=self._resources,
-            )  # fmt: skip
-        folders = [self._place.shard(number) for number in range(len(self._shards))]
-        end_actors(self._shards, self._coordinator)
-        self.__dict__.update(new.__dict__)
-        for folder in folders:
-            if folder is not None:
+            new = place._replace(generation=secrets.token_hex(4))
+            self.running = _started(read_manifest(path), count, new, None)
+        running.end()
+        for number in range(len(running.buckets)):
+            if (folder := place.shard(number)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -212,6 +189,12 @@ class KeptShards(ShardViews):
 
         With a ``folder`` every shard writes a snapshot first, and :meth:`open` goes on from there.
         """
-        if self._folder is not None and self._actors:
-            self._ask("snapshot")
-        self._end()
+        if self.running.place.folder is not None and self.running.is_open:
+            self.running.ask("snapshot")
+        self.running.end()
+
+
+def _started(manifest: Manifest, count: int, place: Place, address: str | None) -> RunningShards:
+    """Start so many shards with the tasks of a manifest."""
+    buckets = manifest.buckets if count == len(manifest.shards) else spread_buckets(count)
+    return RunningShards(Posse.load(manifest.settings), buckets, place, address, manifest)

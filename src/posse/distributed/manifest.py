@@ -1,13 +1,12 @@
 """A fleet in several files: one per shard, and a manifest that names them.
 
-A manifest is a line of JSON with the settings' file, the shards' files, the population, and which of the buckets that
-tasks fall into (:mod:`posse.fleet.task_keys`) each shard has. The files stand beside it. Each shard's file is that of
-an ordinary fleet with some of the tasks.
+A manifest is a line of JSON with the settings' file, which has the population, the shards' files, and which of the
+buckets that tasks fall into (:mod:`posse.fleet.names`) each shard has. The files stand beside it. Each shard's file is
+that of an ordinary fleet with some of the tasks.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from pathlib import Path
@@ -16,23 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from posse._version import __version__
 from posse.container.layout import MAGIC
 from posse.container.replace import replacing
-from posse.distributed.journal import Record, decode, encode
-from posse.distributed.population import adopt_alone
-from posse.engine.commit import commit
-from posse.engine.loading import require_loaded
 from posse.errors import DamagedFile, MissingFile
-from posse.fleet.merge import prepare
-from posse.fleet.task_keys import N_BUCKETS
-from posse.model.refresh import LiveReader, Refresh
+from posse.fleet.merge import add
+from posse.fleet.names import N_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy.typing as npt
-
-    from posse.fleet.posse import Posse
-
-KIND, VERSION = "posse shards", 1
+KIND, VERSION = "posse shards", 2
 
 
 class Manifest(NamedTuple):
@@ -41,28 +31,22 @@ class Manifest(NamedTuple):
     Parameters
     ----------
     settings : Path
-        The file of a fleet with all settings and arms, and no tasks.
+        The file of a fleet with all settings, arms and the population, and no tasks.
     shards : list of Path
     buckets : list of list of int
         Of every shard.
     states : list of dict
         Numbers of tasks, pairs, rewards and decisions of every shard.
-    population : dict of arrays or None
-        None before the first estimate.
     """
 
     settings: Path
     shards: list[Path]
     buckets: list[list[int]]
     states: list[dict[str, Any]]
-    population: dict[str, npt.NDArray[Any]] | None
 
 
 def write_manifest(path: str | os.PathLike[str], manifest: Manifest) -> None:
     """Write a manifest, at once or not at all; its files are there already."""
-    population = None
-    if manifest.population is not None:
-        population = base64.b64encode(encode(Record("adopt", {}, manifest.population))).decode()
     content = {
         "kind": KIND,
         "version": VERSION,
@@ -73,7 +57,6 @@ def write_manifest(path: str | os.PathLike[str], manifest: Manifest) -> None:
             | {name: state[name] for name in ("tasks", "pairs", "rewards", "decisions")}
             for file, buckets, state in zip(manifest.shards, manifest.buckets, manifest.states, strict=True)
         ],
-        "population": population,
     }
     with replacing(path) as file:
         file.write(json.dumps(content).encode() + b"\n")
@@ -104,9 +87,6 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         buckets = [[int(bucket) for bucket in shard["buckets"]] for shard in content["shards"]]
         if sorted(bucket for some in buckets for bucket in some) != list(range(N_BUCKETS)):
             raise ValueError("its shards do not have every bucket once")
-        population = None
-        if content["population"] is not None:
-            population = decode(base64.b64decode(content["population"])).arrays
         states = [
             {key: value for key, value in shard.items() if key not in ("file", "buckets")}
             for shard in content["shards"]
@@ -119,27 +99,17 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     for file in files:
         if not file.is_file():
             raise MissingFile(f"{os.fspath(path)} names {file.name}, which is not beside it; keep them together")
-    return Manifest(files[0], files[1:], buckets, states, population)
+    return Manifest(files[0], files[1:], buckets, states)
 
 
 def load_shards(cls: type[Any], path: str | os.PathLike[str], clock: Callable[[], float]) -> Any:
     """Return all shards of a manifest as one fleet, with the population that they had."""
     manifest = read_manifest(path)
     fleet = cls.load(manifest.settings, clock=clock)
-    for file in manifest.shards:
-        add_shard(fleet, cls.load(file, clock=clock))
-    if manifest.population is not None:
-        adopt_alone(fleet, manifest.population)
-        store = fleet._engine.store
-        refresh = Refresh(store.belief, store.memory.evidence)
-        refresh.look_from(LiveReader(store.belief))
-        store.install(refresh)
+    with fleet.lock:
+        for file in manifest.shards:
+            add(fleet, cls.load(file, clock=clock), estimate=False)
+        if fleet.core.state.population.at_last[0] > 0:
+            fleet.core.adopt(fleet.core.population())
+        fleet.core.ensure_fresh()
     return fleet
-
-
-def add_shard(fleet: Posse, shard: Posse) -> None:
-    """Add all tasks of a shard to a fleet; its population is to be set afterwards."""
-    with fleet._lock:
-        require_loaded()
-        steps, _ = prepare(fleet, shard, list(shard._arms), list(shard._tasks), shard._decided)
-        commit(steps)

@@ -1,7 +1,7 @@
 """The population of all shards, estimated from the sums that they send.
 
-The loop is that of one machine (:mod:`posse.kernels.refresh`); only who sums is another. A sum is some d x d matrices
-per arm, whatever the number of tasks.
+The steps are those of one machine (:mod:`posse.core.estimate`); only who sums is another. A sum is some matrices per
+arm, whatever the number of tasks.
 """
 
 from __future__ import annotations
@@ -11,120 +11,123 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.distributed.asking import OtherArms
-from posse.distributed.shard_fleet import OF_ARMS, ROOTS, evidence_names
+from posse.core.sums import Moments, Pairs, TaskSums
 from posse.errors import InvalidValue
-from posse.fleet.posse import Posse
-from posse.kernels import estimators
-from posse.kernels import refresh as loops
-from posse.model.refresh import LiveReader, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from posse.core.core import Core
+    from posse.core.sums import Keys
+    from posse.fleet.posse import Posse
     from posse.types import Array, IntArray
 
     Arrays = dict[str, npt.NDArray[Any]]
     Ask = Callable[..., Sequence[Any]]
 
 
-class Pairs:
-    """Pairs of every arm that are elsewhere: all of them, or one in so many tasks."""
-
-    def __init__(self, sizes: IntArray, every: list[int] | None = None) -> None:
-        self.sizes = sizes
-        self.every = every
-
-
-class RemoteRefresh(Refresh):
-    """One estimation of the evidence prior of tasks that are elsewhere.
+class RemotePairs(Pairs):
+    """Pairs of shards, over which others sum.
 
     Parameters
     ----------
-    fleet : Posse
-        With the arms and settings of all shards, and no tasks; it remembers the last estimate.
+    core : Core
+        Of the coordinator: with all arms, and no tasks.
     ask : callable
-        ``ask(method, *arguments)`` returns what that method of every :class:`ShardFleet` answers, in their order.
+        ``ask("look", method, *arguments)`` returns what that method of every :class:`ShardFleet` answers, in their
+        order.
+    now : float
+        The time as of which rewards count.
+    every : list of int, optional
+        Only one in this many tasks, by arm. Default: all.
     """
 
-    def __init__(self, fleet: Posse, ask: Ask) -> None:
-        super().__init__(fleet._engine.store.belief, fleet._engine.store.memory.evidence, threads=1)
-        self._ask = ask
-        counts = ask("counts", self.n_arms)
-        self.rewards_of = [float(rewards.sum()) for _, rewards in counts]
-        self.said: list[Array] = []  # the information of every shard, under the population that was found
-        self.population.n_seen[:] = sum(pairs for pairs, _ in counts)
-        self.population.rewards[:] = sum(rewards for _, rewards in counts)
-        self.rows: Any = Pairs(self.population.n_seen.copy())
-        self.messages = len(counts)
+    def __init__(self, core: Core, ask: Ask, now: float, every: list[int] | None = None) -> None:
+        self._core, self._ask, self.now, self._every = core, ask, now, every
+        self.d, self.n_answers = core.n_features, 0
+        self.tasks = TaskSums(np.zeros(2, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
+        self._some: RemotePairs | None = None
+        counts = self._asked("counts")
+        self.n_pairs = sum(answer["pairs"] for answer in counts)
+        self._rewards: Array = np.asarray(sum(answer["rewards"] for answer in counts))
+        self.rewards_of = [float(answer["rewards"].sum()) for answer in counts]
+        self.said: list[Array] = []
+        """What the tasks of every shard said last."""
 
-    def _is_few(self, some: Any) -> bool:
-        return bool((4 * some.sizes < self.rows.sizes).any())
-
-    def _some(self, count: int) -> Any:
-        every = np.maximum(1, self.rows.sizes // count).tolist()
-        if max(every) == 1:
-            return self.rows
-        answers = self._asked(loops.DONE, every, {})
-        return Pairs(np.sum([answer["pairs"] for answer in answers], axis=0), every)
-
-    def _count_rewards(self, source: Any, rows: Any) -> None:  # noqa: ARG002
-        answers = self._asked(loops.DONE, rows.every, {})
-        self.population.rewards[:] = sum(answer["rewards"] for answer in answers)
-
-    def _sum(self, source: Any, rows: Any) -> None:  # noqa: ARG002 -- those who are asked know theirs
-        loop, wanted = self._loop, int(self._loop.now[loops.WANTED])
-        given = {} if wanted == loops.MEASURES else {name: getattr(loop, name) for name in ROOTS}
-        if given:
-            given["noise_variance"] = self.population.noise_variance
-            given["shared_mean"] = self.population.shared_mean
-        answers = self._asked(wanted, rows.every, given)
-        if wanted == loops.MEASURES:
-            self.evidence.arm_measures[:] = sum(answer["measures"] for answer in answers)
-        elif wanted == loops.INFORMATION:
-            self.said = [answer["information"] for answer in answers]
-            self.information[:] = sum(self.said)
-        else:
-            for name in ("moments", "counts", "n_pairs"):
-                getattr(loop, name)[...] = sum(answer[name] for answer in answers)
-
-    def _asked(self, wanted: int, every: list[int] | None, given: Arrays) -> Sequence[Arrays]:
-        answers = self._ask("take_sums", self.n_arms, wanted, every, given)
-        self.messages += len(answers)
+    def _asked(self, what: str, **given: Any) -> Sequence[dict[str, Any]]:
+        answers = self._ask("look", "take_sums", self._core.n_arms, what, self.now, self._every, given)
+        self.n_answers += len(answers)
         return answers
 
+    def rewards(self) -> Array:
+        """Return the rewards of every arm."""
+        return self._rewards
 
-def estimate(fleet: Posse, ask: Ask, *, steps: int, settled: float, sample: int | None = None) -> RemoteRefresh:
-    """Estimate the population of all shards, put it in force in ``fleet``, and return how that was found."""
-    refresh = RemoteRefresh(fleet, ask)
-    refresh.run(LiveReader(fleet._engine.store.belief), steps=steps, settled=settled, sample=sample)
-    fleet._engine.store.install(refresh)
-    return refresh
+    def sample(self, every: IntArray, keys: Keys | None) -> Pairs:  # noqa: ARG002 -- those who are asked know theirs
+        """Return one in this many pairs of every arm."""
+        self._some = RemotePairs(self._core, self._ask, self.now, every.tolist())
+        return self._some
+
+    @property
+    def messages_sent(self) -> int:
+        """How many answers it took."""
+        return self.n_answers + (0 if self._some is None else self._some.n_answers)
+
+    def about_tasks(self) -> TaskSums:
+        """Return sums over the tasks of what is known about them."""
+        answers = self._asked("tasks")
+        self.tasks = TaskSums(*(sum(answer[name] for answer in answers) for name in TaskSums._fields))
+        return self.tasks
+
+    def measures(self) -> Array:
+        """Return products of all features and rewards of every arm."""
+        return np.asarray(sum(answer["measures"] for answer in self._asked("measures")))
+
+    def messages(self, noise: Array, prior: Array, known: Array, weight: Array) -> tuple[Array, Array]:  # noqa: ARG002
+        """Return what pairs tell the shared coefficients of their arms; the last known features are the average."""
+        self.said = [answer["told"] for answer in self._asked("messages", noise=noise, prior=prior, average=known[-1])]
+        told = np.asarray(sum(self.said))
+        return told[:, :-1], told[:, -1]
+
+    def moments(
+        self, noise: Array, prior: Array, shared: Array, known: Array, weight: Array, *, distances: bool
+    ) -> Moments:
+        """Return what a step needs to know of the pairs."""
+        del weight, distances
+        answers = self._asked("moments", noise=noise, prior=prior, shared=shared, average=known[-1])
+        sums = {name: sum(answer[name] for answer in answers) for name in answers[0]}
+        size = shared.shape[2]
+        return Moments(**sums, prior=prior, covariance=shared[:, :size], distance=np.zeros(0))
 
 
-def published(refresh: RemoteRefresh, decided: Sequence[int], number: int) -> tuple[Arrays, list[Arrays]]:
+def published(core: Core, pairs: RemotePairs, decided: Sequence[int], number: int) -> tuple[Arrays, list[Arrays]]:
     """Return a population as arrays for all shards, and more for each; :meth:`ShardFleet.adopt` takes both together.
 
     Parameters
     ----------
-    refresh : RemoteRefresh
-        What was found. Every shard is told what the others said, so it need not know what it said itself.
+    core : Core
+        Of the coordinator.
+    pairs : RemotePairs
+        What was found with. Every shard is told what the others said, so it need not know what it said itself.
     decided : sequence of int
         Decisions of every shard.
     number : int
         Of this publication, larger than those of all before.
     """
-    common: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
-    common |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
-    common |= {"root": refresh.root.copy(), "number": np.array([number], dtype=np.int64)}
-    totals = np.column_stack([decided, refresh.rewards_of]).astype(np.float64)
+    common: Arrays = core.population() | {
+        "publication.number": np.array([number]),
+        "publication.now": np.array([pairs.now]),
+        "publication.average": pairs.tasks.average,
+        "publication.scatter": pairs.tasks.scatter,
+    }
+    totals = list(np.column_stack([decided, pairs.rewards_of]).astype(np.int64))
     return common, [
-        {"elsewhere": elsewhere, "totals": others}
-        for elsewhere, others in zip(sums_of_others(refresh.said), sums_of_others(list(totals)), strict=True)
+        {"publication.told": told, "publication.others": others}
+        for told, others in zip(sums_of_others(pairs.said), sums_of_others(totals), strict=True)
     ]
 
 
-def sums_of_others(parts: Sequence[Array]) -> list[Array]:
+def sums_of_others(parts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """Return the sum of all other parts for each, added from both ends: nothing is subtracted, so nothing cancels."""
     before, after = [np.zeros_like(parts[0])], [np.zeros_like(parts[0])]
     for part in parts[:-1]:
@@ -134,46 +137,26 @@ def sums_of_others(parts: Sequence[Array]) -> list[Array]:
     return [one + other for one, other in zip(before, reversed(after), strict=True)]
 
 
-def follow(fleet: Posse, ask: Ask) -> RemoteRefresh:
-    """Compute what follows from the population in force in ``fleet`` and the sums of all shards, and return it."""
-    refresh = RemoteRefresh(fleet, ask)
-    refresh.look_from(LiveReader(fleet._engine.store.belief))
-    fleet._engine.store.install(refresh)
-    return refresh
-
-
-def adopt_alone(fleet: Posse, population: Arrays) -> None:
-    """Put a published population in force in a coordinator's fleet, which has no tasks."""
-    if len(population["noise_variance"]) != len(fleet._arms):
-        raise OtherArms(f"expected a population of {len(fleet._arms)} arms, got {len(population['noise_variance'])}")
-    refresh = Refresh(fleet._engine.store.belief, fleet._engine.store.memory.evidence)
-    for name in OF_ARMS:
-        getattr(refresh.population, name)[...] = population[name]
-    for name in evidence_names(refresh):
-        getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
-    refresh.root[...] = population["root"]
-    fleet._engine.store.install(refresh)
-
-
 def require_shardable(fleet: Posse) -> None:
     """Raise unless a fleet's population can be estimated from sums of its tasks."""
-    behaviour = fleet._behaviour
-    if behaviour.family.name != "number":
-        raise InvalidValue(f"expected rewards='number' for a sharded fleet, got {behaviour.family.name!r}; use Posse")
-    if behaviour.robust:
-        raise InvalidValue("expected robust=False for a sharded fleet, got True; use Posse")
-    if fleet._engine.fading is not None:
-        raise InvalidValue("expected no drift for a sharded fleet, got one: shards have no common clock; use Posse")
-    known = fleet._engine.known
-    for name, side in () if known is None else (("task_features", known.tasks), ("arm_features", known.arms)):
-        if side.spec is not None:
-            raise InvalidValue(
-                f"expected no {name} for a sharded fleet, got some: their effects are learned from all tasks at once; "
-                "use Posse"
-            )
-    alone = behaviour.policy in ("lin-ucb", "random")
-    if behaviour.method != estimators.EVIDENCE and not alone:
+    settings = fleet.settings
+    if settings.family.name != "number":
         raise InvalidValue(
-            f"expected prior='evidence' for a sharded fleet, got {behaviour.prior!r}: its shared means would be those "
-            "of each shard alone; use Posse, or leave the prior out"
+            f"expected rewards='number' for a sharded fleet, got {settings.family.name!r}: a step of its estimate goes "
+            "through all pairs one after the other, as what a click or count says depends on all others; use Posse"
+        )
+    if settings.robust:
+        raise InvalidValue(
+            "expected robust=False for a sharded fleet, got True: every step changes the weight of every task, which a "
+            "shard that dies meanwhile would lose; use Posse"
+        )
+    if settings.drift == "learn":
+        raise InvalidValue(
+            "expected a half-life, or no drift, for a sharded fleet, got 'learn': half-lives are compared by the "
+            "rewards of all tasks in their order; give one, or use Posse"
+        )
+    if settings.prior != "evidence" and settings.policy not in ("lin-ucb", "random"):
+        raise InvalidValue(
+            f"expected prior='evidence' for a sharded fleet, got {settings.prior!r}: other estimators look at all "
+            "tasks in one place; use Posse, or leave the prior out"
         )

@@ -14,9 +14,9 @@ from posse.distributed.fit import distinct
 from posse.distributed.spreading import outer_id, place_of, split_rows
 from posse.errors import UnknownDecision, UnknownTask
 from posse.fleet.decision import Decision, Decisions
-from posse.fleet.labels import Label
-from posse.fleet.rewarding import Rewarded, Skipped, id_of, listed_rewards
-from posse.fleet.task_keys import buckets_of
+from posse.fleet.late import Rewarded, Skipped, id_of, listed_rewards
+from posse.fleet.names import Label, buckets_of
+from posse.fleet.tables import encoded_rows
 from posse.tables import as_frame, library_of
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def parts_of(
     fleet: RunningShards, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None
 ) -> tuple[list[Label], IntArray, list[Part]]:
     """Return distinct tasks, every row's place among them, and the rows of every shard; whatever is wrong raises."""
-    template = fleet._template
-    labels, codes, _ = template._rows(tasks, contexts)
+    template = fleet.template
+    labels, codes, _ = encoded_rows(template, tasks, contexts)
     eligible = None if eligible is None else list(eligible)
-    template._arms.mask(eligible, len(codes))
+    template.names.arms.mask(eligible, len(codes))
     frame = as_frame(contexts) if not isinstance(contexts, np.ndarray) else None
     return labels, codes, [
         Part(
@@ -67,7 +67,7 @@ def parts_of(
             contexts[rows] if frame is None else frame[rows],
             None if eligible is None else [eligible[row] for row in rows.tolist()],
         )
-        for shard, rows in split_rows(fleet._home[buckets_of(labels)][codes])
+        for shard, rows in split_rows(fleet.home[buckets_of(labels)][codes])
     ]  # fmt: skip
 
 
@@ -90,19 +90,16 @@ def decide_many(
     record: bool,
 ) -> Decisions:
     """Choose an arm for every row; see :meth:`posse.Posse.decide_many`."""
-    template = fleet._template
     labels, codes, parts = parts_of(fleet, tasks, contexts, eligible)
     answers = gather(
         [
-            fleet._shards[part.shard].decide_many.remote(
-                fleet._request(), part.tasks, part.contexts, part.eligible, explore, record
-            )
+            fleet.call(part.shard, record, "decide_columns", part.tasks, part.contexts, part.eligible, explore, record)
             for part in parts
         ]
     )
     buckets = buckets_of(labels)
     n = len(codes)
-    arms, places = arms_of([answer["arms"] for answer in answers], template.arms)
+    arms, places = arms_of([answer["arms"] for answer in answers], fleet.arms)
     ids = np.empty(n, dtype=object)
     chosen, propensity = np.empty(n, dtype=np.int64), np.empty(n)
     probabilities, mean, sd = np.zeros((n, len(arms))), np.full((n, len(arms)), np.nan), np.full((n, len(arms)), np.nan)
@@ -112,7 +109,7 @@ def decide_many(
         for mine, name in ((probabilities, "probabilities"), (mean, "mean"), (sd, "sd")):
             mine[np.ix_(rows, at)] = answer[name]
     if labels and record:
-        template._tasks._kind = type(labels[0])
+        fleet.template.names.tasks.kind = type(labels[0])
     return GatheredDecisions(
         prefix="sharded" if record else "",
         first=0,
@@ -137,7 +134,7 @@ def reward_many(fleet: RunningShards, decisions: Any, values: Any, errors: str) 
     skipped: list[Skipped] = []
     for row, given in enumerate(ids):
         try:
-            shard, name = place_of(id_of(given), fleet._home)
+            shard, name = place_of(id_of(given), fleet.home)
         except UnknownDecision as error:
             if errors == "raise":
                 raise
@@ -149,43 +146,45 @@ def reward_many(fleet: RunningShards, decisions: Any, values: Any, errors: str) 
     parts = [
         (shard, rows, [inner[row] for row in rows], [amounts[row] for row in rows]) for shard, rows in rows_of.items()
     ]
-    if errors == "raise" and len(parts) > 1:
-        # All or none: nobody learns before everybody has looked.
-        gather([fleet._shards[shard].check_rewards.remote(some, given) for shard, _, some, given in parts])
-    answers = gather(
-        [
-            fleet._shards[shard].reward_many.remote(fleet._request(), some, given, errors)
-            for shard, _, some, given in parts
-        ]
-    )
+    if errors == "raise":  # all or none
+        gather([fleet.look(shard, "check_rewards", some, given) for shard, _, some, given in parts])
+    answers = gather([fleet.do(shard, "reward_rows", some, given, errors) for shard, _, some, given in parts])
     news = 0
     for (shard, rows, _, _), (count, left_out) in zip(parts, answers, strict=True):
         news += count
-        fleet._rewards[shard] += count
+        fleet.rewards_of[shard] += count
         skipped += [Skipped(rows[row], ids[rows[row]], reason) for row, _, reason in left_out]
     return Rewarded(news, sorted(skipped))
 
 
-def learn_rows(fleet: RunningShards, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
+def learn_rows(
+    fleet: RunningShards, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array, times: Array | None
+) -> int:
     """Learn rows that were checked and encoded, each on the shard of its task; return how many."""
     if not len(y):
         return 0
     calls = []
-    for shard, rows in split_rows(fleet._home[buckets_of(labels)][codes]):
+    for shard, rows in split_rows(fleet.home[buckets_of(labels)][codes]):
         names, own = distinct(labels, codes[rows])
-        calls.append(fleet._shards[shard].learn_rows.remote(fleet._request(), names, own, arms[rows], X[rows], y[rows]))
-        fleet._rewards[shard] += rows.size
-    fleet._template._tasks._kind = type(labels[0])
+        came = None if times is None else times[rows]
+        calls.append(fleet.do(shard, "learn_table", names, own, arms[rows], X[rows], y[rows], came))
+        fleet.rewards_of[shard] += rows.size
+    fleet.template.names.tasks.kind = type(labels[0])
     return int(sum(gather(calls)))
+
+
+def by_shard(fleet: RunningShards, labels: list[Label]) -> list[list[int]]:
+    """Return the places of some tasks by shard, in the order of the shards."""
+    parts = dict(split_rows(fleet.home[buckets_of(labels)]))
+    return [parts[shard].tolist() if shard in parts else [] for shard in range(fleet.n_shards)]
 
 
 def known_tasks(fleet: RunningShards, labels: list[Label]) -> list[list[Label]]:
     """Return which of some tasks every shard has; raise if one is nowhere."""
-    homes = fleet._home[buckets_of(labels)]
-    parts = {shard: [labels[row] for row in rows.tolist()] for shard, rows in split_rows(homes)}
-    known = gather([fleet._shards[shard].knows.remote(some) for shard, some in parts.items()])
-    for some, there in zip(parts.values(), known, strict=True):
+    parts = [[labels[row] for row in rows] for rows in by_shard(fleet, labels)]
+    known = gather([shard.knows.remote(some) for shard, some in zip(fleet.shards, parts, strict=True)])
+    for some, there in zip(parts, known, strict=True):
         for label, found in zip(some, there, strict=True):
             if not found:
                 raise UnknownTask(f"no task {label!r} among the tasks of this fleet")
-    return [parts.get(shard, []) for shard in range(len(fleet._shards))]
+    return parts

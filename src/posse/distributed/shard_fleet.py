@@ -1,4 +1,4 @@
-"""A fleet that has some of the tasks: the ordinary engine, with a population that is estimated elsewhere.
+"""A fleet that has some of the tasks: an ordinary one, whose population is estimated elsewhere.
 
 Deciding and learning never leave the shard. Of the other shards it knows the population that was published last, and
 what their tasks said about the shared means then; what its own tasks say is always up to date. It never subtracts its
@@ -7,338 +7,339 @@ own from what all said: it may have learned, died or been restored since it was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.distributed.asking import OtherArms
-from posse.engine.commit import Step, Steps, commit
-from posse.engine.learn import prepare_rows
-from posse.engine.loading import require_loaded
-from posse.engine.store import Store
-from posse.errors import InvalidValue
-from posse.fleet.behaviour import LEARNING
+from posse.core.state import Elsewhere
+from posse.core.sums import Pairs
+from posse.distributed.cluster import OtherArms
+from posse.errors import ExpiredDecision
+from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions
-from posse.fleet.labels import Label
-from posse.fleet.ledger import Ledger
-from posse.fleet.merge import prepare
+from posse.fleet.fleet import Fleet
+from posse.fleet.joining import know_tasks
+from posse.fleet.late import Lesson, expire, news_among, teach
+from posse.fleet.learning import learn_rows
+from posse.fleet.ledger import Ledger, parse_id
+from posse.fleet.merge import add
+from posse.fleet.names import Label
+from posse.fleet.notes import Notes
 from posse.fleet.posse import Posse
-from posse.interrupts import defer_interrupts
-from posse.kernels import estimators
-from posse.kernels import refresh as loops
-from posse.model.refresh import POPULATION, LiveReader, Refresh, chosen_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from posse.kernels.estimators import Memory
+    from posse.fleet.file import Reader
     from posse.types import Array, IntArray
 
     Arrays = dict[str, npt.NDArray[Any]]
+    Write = Callable[[str, dict[str, Any], Arrays], None]
 
-OF_ARMS = tuple(name for name in POPULATION if name != "rewards")
 COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decisions
-ROOTS = ("root", "shared_root", "start")  # of a loop: what sums are taken with
+FEW = 256  # rows that are learned one by one, so that messages need not all be summed again
+NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-class ShardStore(Store):
-    """The arrays of a shard. It never estimates a population; it is given one."""
+class Journaled(Notes):
+    """Writes changes of a shard to its journal; what is known about tasks is written by whoever asks for it."""
 
-    elsewhere: Array  # (K, d, d + 1) what tasks of other shards say about the shared means
+    def __init__(self, write: Write) -> None:
+        super().__init__(lambda _: None)
+        self.write_entry = write
 
-    def __init__(self, **settings: Any) -> None:
-        self.elsewhere = np.zeros((0, 0, 0))
-        super().__init__(**settings)
-        self.elsewhere = self._nothing(self.n_arms)
+    def decisions(
+        self, fleet: Fleet, decisions: Sequence[Decision] | Decisions, contexts: Any, X: Array, now: float, *,
+        ranking: bool = False,
+    ) -> None:  # fmt: skip
+        """Write decisions."""
+        del contexts
+        if not len(decisions):
+            return
+        facts = {"now": now, "first": decisions[0].id, "decided": fleet.stream.decided + len(decisions)}
+        if isinstance(decisions, Decisions):  # as columns: an entry per row would take longer than to decide
+            arrays = {name: getattr(decisions, name) for name in COLUMNS}
+            facts |= {"tasks": decisions.tasks, "arms": list(decisions.arms)}
+            self.write_entry("decide_many", facts, {"contexts": X, **arrays})
+            return
+        facts |= {"tasks": [one.task for one in decisions], "arms": [one.arm for one in decisions]}
+        facts |= {
+            "ranking": ranking,
+            "decisions": [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions],
+        }
+        self.write_entry("decide", facts, {"contexts": np.tile(X, (len(decisions), 1))})
 
-    def _nothing(self, n_arms: int) -> Array:
-        return np.zeros((n_arms, self.n_features, self.n_features + 1))
-
-    def _add_elsewhere(self, arm: int, information: Array) -> None:
-        if arm < len(self.elsewhere):
-            information += self.elsewhere[arm]
-
-    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:  # noqa: ARG002
-        """Return False: whoever has the sums of all shards estimates."""
-        return False
-
-    def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:  # noqa: ARG002
-        """Return None: nothing is estimated here."""
-        return None
-
-    def refresh(self, refresh: Refresh | None = None, **settings: Any) -> None:  # noqa: ARG002
-        """Compute what follows from all sums under the population in force."""
-        self.rebuild()
-
-    def adding_arm(self) -> Steps:
-        """Add an arm, of which nobody knows anything yet."""
-        grown = np.concatenate([self.elsewhere, self._nothing(1)])
-        return [*super().adding_arm(), partial(self.__dict__.update, elsewhere=grown)]
-
-    def _resetting(self, fresh: Memory) -> Steps:
-        return [*super()._resetting(fresh), partial(self.__dict__.update, elsewhere=self._nothing(self.n_arms))]
+    def rewards(self, fleet: Fleet, ids: list[str], values: list[float], now: float) -> None:
+        """Write rewards; those that stand for none come again when it is read at the same time."""
+        try:
+            fleet.ledgers.find(ids[0], fleet.settings.oldest(now))
+        except ExpiredDecision:
+            self.write_entry("expire", {"now": now}, {})
+        else:
+            self.write_entry("reward", {"now": now, "ids": ids, "values": values}, {})
 
 
 class ShardFleet(Posse):
-    """Some of the tasks of a fleet. Parameters are those of :class:`posse.Posse`."""
+    """Some of the tasks of a fleet. Parameters are those of :class:`posse.Posse`.
 
-    def _begin(self) -> None:
-        super()._begin()
-        behaviour = self._behaviour
-        self._shard = ShardStore(
-            start=behaviour.start,
-            method=behaviour.method,
-            robust=behaviour.robust,
-            extendable=behaviour.policy not in LEARNING,
-            rule=behaviour.rule,
-        )
-        self._shard.task_keys = self._tasks.keys
-        self._engine.store = self._shard
-        self._others = (0, 0)  # decisions and rewards of other shards, as published last
-        self.publication = 0  # the number of the one that is in force, or that what was published ended with
-        self._journal: Callable[[str, dict[str, Any], Arrays], None] | None = None
-        self._expiring = False
+    Attributes
+    ----------
+    others : tuple of int
+        Decisions and rewards of other shards, as published last.
+    publication : int
+        The number of the one that is in force, or that what was published ended with.
+    """
 
-    def _steps(self) -> tuple[int, int]:
-        by_decisions, by_rewards = super()._steps()
-        return by_decisions + self._others[0], by_rewards + self._others[1]
-
-    def _expire(self, now: float) -> None:
-        self._expiring = True
-        try:
-            super()._expire(now)
-        finally:
-            self._expiring = False
-
-    def log_to(self, log: Any) -> None:
-        """Refuse a log: a shard has a journal."""
-        if log is not None:
-            raise InvalidValue("expected no log for a sharded fleet, got one; pass folder=..., which keeps a journal")
-        self._log = None
-
-    def write_to(self, journal: Callable[[str, dict[str, Any], Arrays], None]) -> None:
-        """Write changes here before they are made; what it raises, the change raises."""
-        self._journal = journal
-        self._log = lambda _records: None  # a fleet with a log tells of changes first, and they are noted below
-
-    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:
-        if self._journal is not None:
-            facts = {
-                "now": now,
-                "first": decisions[0].id if decisions else "",
-                "decided": self._decided + len(decisions),
-                "tasks": [one.task for one in decisions],
-                "arms": [one.arm for one in decisions],
-                "contexts": [self._features.raw(context) for context in contexts],
-                "beliefs": [[list(part.items()) for part in one[4:]] for one in decisions],
-                "propensity": [one.propensity for one in decisions],
-                "ranking": ranking,
-            }
-            self._journal("decide", facts, {})
-
-    def _noting(self, decisions: Decisions, contexts: Any, X: Array, now: float) -> Step | None:  # noqa: ARG002
-        if self._journal is None or not len(decisions):
-            return None
-        facts = {
-            "now": now,
-            "first": decisions.ids[0],
-            "decided": self._decided + len(decisions),
-            "tasks": decisions.tasks,
-            "arms": list(decisions.arms),
-        }
-        # As columns: a record per row would take longer than to decide.
-        arrays = {name: getattr(decisions, name) for name in COLUMNS}
-        return partial(self._journal, "decide_many", facts, {"contexts": X, **arrays})
-
-    def _note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
-        # Those that expire do so again when the next change is made again at its time.
-        if self._journal is not None and not self._expiring:
-            self._journal("reward", {"now": now, "ids": ids, "values": values}, {})
-
-    # What the coordinator asks.
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.others, self.publication = (0, 0), 0
+        self._write: Write = lambda *_: None
+        self._asked: tuple[Any, Pairs] | None = None
+        self.components = (self,)
+        if self.estimates:
+            self.core.method = "elsewhere"  # it is given a population
 
     @property
     def estimates(self) -> bool:
         """Whether there is a population to estimate."""
-        return self._behaviour.method == estimators.EVIDENCE
+        return self.settings.learns_population
 
-    def counts(self, n_arms: int) -> tuple[IntArray, Array]:
-        """Return pairs with rewards, and rewards, of every arm; there must be so many arms."""
-        with self._lock:
-            self._require_arms(n_arms)
-            belief = self._engine.store.belief
-            return belief.n_seen.copy(), belief.rewards.copy()
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The steps of the next decision of all shards together."""
+        by_decisions, by_rewards = super().steps
+        return by_decisions + self.others[0], by_rewards + self.others[1]
 
-    def take_sums(self, n_arms: int, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
-        """Return a sum over the pairs of this shard, see :mod:`posse.kernels.refresh`.
+    def write_to(self, write: Write) -> None:
+        """Write changes here before they are made; what it raises, the change raises."""
+        self._write = write
+        self.notes = Journaled(write)
+
+    # What the coordinator asks.
+
+    def take_sums(
+        self, n_arms: int, what: str, now: float, every: list[int] | None, given: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a sum over the pairs of this shard.
 
         Parameters
         ----------
         n_arms : int
             How many arms there must be.
-        wanted : int
-            Which sum; DONE counts.
+        what : {"counts", "tasks", "measures", "messages", "moments"}
+        now : float
+            The time as of which rewards count.
         every : list of int, optional
-            Only one in so many tasks, by arm. Default: all.
+            Only one in this many tasks, by arm. Default: all.
         given : dict of arrays
             What the sum is taken with.
         """
-        with self._lock:
+        with self.lock:
             self._require_arms(n_arms)
-            store = self._shard
-            refresh = Refresh(store.belief, store.memory.evidence)
-            loop = refresh._loop
-            rows = refresh.rows
-            if every is not None:
-                rows = chosen_rows(rows, every, store.belief.task_of, self._tasks.keys())
-            source = LiveReader(store.belief)
-            if wanted == loops.DONE:
-                refresh._count_rewards(source, rows)
-                sizes = np.array([part.size for part in rows], dtype=np.int64)
-                return {"pairs": sizes, "rewards": refresh.population.rewards}
-            for name in ROOTS:
-                if name in given:
-                    getattr(loop, name)[...] = given[name]
-            for name in ("noise_variance", "shared_mean"):
-                if name in given:
-                    getattr(refresh.population, name)[...] = given[name]
-            loop.now[loops.WANTED] = wanted
-            refresh._sum(source, rows)
-            if wanted == loops.MEASURES:
-                return {"measures": refresh.evidence.arm_measures}
-            if wanted == loops.INFORMATION:
-                return {"information": refresh.information}
-            return {"moments": loop.moments, "counts": loop.counts, "n_pairs": loop.n_pairs}
+            pairs, store = self._pairs_of(now, every), self.core.state.store
+            if what == "counts":
+                return {"pairs": pairs.n_pairs, "rewards": pairs.rewards()}
+            if what == "tasks":
+                return pairs.about_tasks()._asdict()
+            if what == "measures":
+                return {"measures": pairs.measures()}
+            # What came through Ray cannot be written to, and compiled code expects arrays that can.
+            given = {name: np.array(array) for name, array in given.items()}
+            known = np.where(store.given[:, None], store.known, given["average"])
+            noise, prior = given["noise"], given["prior"]
+            if what == "messages":
+                precision, moment = pairs.messages(noise, prior, known, store.weight)
+                return {"told": np.concatenate([precision, moment[:, None]], axis=1)}
+            found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)._asdict()
+            return {name: array for name, array in found.items() if name not in ("prior", "covariance", "distance")}
 
-    def is_news(self, population: Arrays) -> bool:
-        """Return whether a population is not older than what is in force; raise if it is of other arms."""
-        self._require_arms(len(population["noise_variance"]))
-        return _number_of(population) >= self.publication
+    def _pairs_of(self, now: float, every: list[int] | None) -> Pairs:
+        """Return all pairs or some, those of the last question if nothing was learned since."""
+        core = self.core
+        asked = now, every, core.version, core.state.numbers.tolist()
+        if self._asked is None or self._asked[0] != asked:
+            pairs = core.pairs(now)
+            self._asked = asked, pairs if every is None else pairs.sample(np.array(every), self.names.tasks.keys)
+        return self._asked[1]
 
-    def adopt(self, population: Arrays) -> None:
-        """Believe in a population that was estimated from all shards, unless a later one is in force.
+    def adopt(self, population: Arrays) -> bool:
+        """Believe in a population that was estimated from all shards, unless a later one is in force; say which.
 
         What its own tasks say is taken from their sums as they are now.
 
         Parameters
         ----------
         population : dict of arrays
-            As :func:`posse.distributed.population.published` gives it, for all shards and for this one together:
-            ``elsewhere`` is what tasks of other shards say, ``totals`` their decisions and rewards, and ``number`` that
-            of the publication.
+            As :func:`posse.distributed.population.published` gives it, for all shards and for this one together.
         """
-        with self._lock:
-            if not self.is_news(population):
-                return
-            store = self._shard
-            refresh = Refresh(store.belief, store.memory.evidence)
-            for name in OF_ARMS:
-                getattr(refresh.population, name)[...] = population[name]
-            for name in evidence_names(refresh):
-                getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
-            refresh.root[...] = population["root"]
-            refresh.sum_information(LiveReader(store.belief), refresh.rows, refresh.information)
-            refresh.information += population["elsewhere"]
-            refresh.finish()
-            totals = population["totals"]
-            with defer_interrupts():
-                if refresh.is_sound():
-                    store.elsewhere = population["elsewhere"].copy()
-                store.install(refresh)
-                self._others = (int(totals[0]), int(totals[1]))
-                self.publication = _number_of(population)
-
-    def end_publication(self, number: int) -> None:
-        """Go back to before the first estimate; what was published before this number is in force no more."""
-        with self._lock:
-            self._engine.store.reset_prior()
-            self.publication = max(number, self.publication)
+        with self.lock:
+            self._require_arms(len(population["noise"]))
+            self._asked = None
+            number, now = int(population["publication.number"][0]), float(population["publication.now"][0])
+            if number < self.publication:
+                return False
+            parts = {name: array for name, array in population.items() if not name.startswith("publication.")}
+            elsewhere = Elsewhere(*(np.array(population[f"publication.{name}"]) for name in Elsewhere._fields))
+            self._write("adopt", {"now": self.clock()}, population)
+            if self.core.adopt(parts, elsewhere, now):
+                self.others, self.publication = tuple(population["publication.others"].tolist()), number
+            return True
 
     def population(self) -> Arrays | None:
-        """Return the population in force as :meth:`adopt` takes it, None before the first."""
-        with self._lock:
-            store = self._shard
-            if not (self.estimates and store.memory.evidence.refreshed_at[0] > 0):
-                return None
-            refresh = Refresh(store.belief, store.memory.evidence)
-            arrays: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
-            arrays |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
-            arrays |= {"root": store._capacity.root[: store.n_arms].copy(), "elsewhere": store.elsewhere.copy()}
-            return arrays | {
-                "totals": np.array(self._others, dtype=np.float64),
-                "number": np.array([self.publication], dtype=np.int64),
-            }
+        """Return the population in force as arrays, None before the first."""
+        with self.lock:
+            has_one = self.estimates and self.core.state.population.at_last[0] > 0
+            return self.core.population() if has_one else None
+
+    def reset_population(self, publication: int) -> None:
+        """Go back to before the first estimate; what was published before this number is in force no more."""
+        with self.lock:
+            self.core.forget(NOWHERE)
+            self.core.ensure_fresh()
+            self.publication = max(publication, self.publication)
 
     def _require_arms(self, n_arms: int) -> None:
-        if n_arms != self._shard.n_arms:
-            raise OtherArms(f"expected {self._shard.n_arms} arms, as this shard has, got {n_arms}; ask for its arms")
+        if n_arms != self.core.n_arms:
+            raise OtherArms(f"expected {self.core.n_arms} arms, as this shard has, got {n_arms}; ask for its arms")
+
+    # What is done once for every request.
+
+    def decide_columns(
+        self, tasks: Any, contexts: Any, eligible: Any, explore: bool, record: bool = True
+    ) -> dict[str, Any]:
+        """See :meth:`posse.Posse.decide_many`; return columns."""
+        found = self.decide_many(tasks, contexts, eligible, explore, record)
+        return {"ids": found.ids, "arms": found.arms, **{name: getattr(found, name) for name in COLUMNS}}
+
+    def reward_rows(self, ids: list[Any], values: list[Any], errors: str) -> tuple[int, list[Any]]:
+        """See :meth:`posse.Posse.reward_many`; return how many were news, and what was left out."""
+        learned = self.reward_many(ids, values, errors=errors)
+        return int(learned), [tuple(one) for one in learned.skipped]
+
+    def learn_table(
+        self, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array, times: Array | None = None
+    ) -> int:
+        """Learn rows that were checked and encoded elsewhere; only their sums are taken."""
+        if not len(y):
+            return 0
+        codes, arms, X, y = np.array(codes), np.array(arms), np.array(X), np.array(y)
+        arrays = {"codes": codes, "arms": arms, "contexts": X, "rewards": y}
+        if times is not None:
+            arrays["times"] = times = np.array(times)
+        with self.lock:
+            numbers, _ = self.names.tasks.numbered(self.core, labels)
+            self.core.prepare(numbers[codes], arms, sums_only=True)
+            self._write("learn", {"now": self.clock(), "tasks": labels}, arrays)
+            learn_rows(self, labels, codes, arms, X, y, times, refresh=len(y) <= FEW)
+        return len(y)
+
+    def check_rewards(self, ids: list[Any], values: list[Any]) -> None:
+        """Raise what :meth:`reward_many` would raise; nothing changes."""
+        with self.lock:
+            news_among(self, ids, values, self.settings.oldest(self.clock()), skip=False)
+
+    def shown_probabilities(self, *asked: Any) -> dict[str, Any]:
+        """See :meth:`posse.Posse.probabilities`; return them with the arms that they are of."""
+        return {"arms": self.arms, "probabilities": self.probabilities(*asked)}
+
+    # Changes that are written by whoever asks for them.
+
+    def forget_tasks(self, tasks: list[Label], publication: int) -> None:
+        """Forget tasks, and the population that they helped to learn; see :meth:`reset_population`."""
+        self.forget(*tasks)
+        self.publication = max(publication, self.publication)
+
+    def have_features(self, features: dict[str, Any]) -> None:
+        """Encode contexts by the scaling that was learned from the first table."""
+        self.features = FeatureSpec.from_json(features)
+
+    def know_tasks(self, labels: list[Label], rows: list[list[Any]], features: dict[str, Any]) -> None:
+        """Know something about tasks; ``features`` have the scaling that was learned from the first of all shards."""
+        with self.lock:
+            side = self.known.tasks
+            side.spec = FeatureSpec.from_json(features)
+            know_tasks(
+                self, {label: dict(zip(side.names, row, strict=True)) for label, row in zip(labels, rows, strict=True)}
+            )
 
     # What is done again from a journal.
 
     def decide_again(
-        self, prefix: str, first: int, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, decided: int
+        self, first: str, tasks: list[Label], arms: IntArray, X: Array, decided: int, *, at_once: bool
     ) -> None:
         """Take notice of decisions that were made before this process began; ``decided`` is how many there are then."""
-        with self._lock:
-            now = self._clock()
-            self._expire(now)
-            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
-            ledger = self._ledger if prefix == self._prefix else self._adopted.get(prefix)
+        with self.lock:
+            now, core, place = self.clock(), self.core, parse_id(first)
+            assert place is not None
+            expire(self, now)
+            core.ensure_fresh()
+            labels = list(dict.fromkeys(tasks))
+            numbers, new = self.names.tasks.numbered(core, labels)
+            number_of = dict(zip(labels, numbers.tolist(), strict=True))
+            rows = np.array([number_of[task] for task in tasks], dtype=np.int64)
+            own = self.ledgers.own
+            ledger = own if own.prefix == place[0] else self.ledgers.adopted.get(place[0])
             if ledger is None:
-                ledger = self._adopted[prefix] = Ledger(prefix, self._features.n_features, first)
-                self._origins.add(prefix)
-            rows = numbers[codes]
+                ledger = self.ledgers.adopted[place[0]] = Ledger(place[0], self.features.n_features, place[1])
+                self.ledgers.origins.add(place[0])
             ledger.reserve(len(rows))
-            ledger.write_many(rows, arms, now, X)
-            learning: Steps = []
-            if self._counts_pending and len(rows):
-                absent = np.full(len(rows), self._late.absent_reward)
-                learning = prepare_rows(self._engine, rows, arms, X, absent, provisional=True).steps
-            # After what may have made the arrays larger.
-            steps = [
-                *self._tasks.taking(self._engine.store, new),
-                partial(ledger.__dict__.update, size=ledger.size + len(rows)),
-                *learning,
-            ]
-            self._decided = decided
-            self._seek()
-            commit(steps)
+            places = ledger.write_many(rows, arms, now, X)
+            self.names.tasks.take_new(core, new)
+            absent = self.settings.counted
+            if absent is not None:
+                core.prepare(rows, arms)
+                values, times = np.full(len(rows), absent), np.full(len(rows), now)
+                kept = core.learn_rows(rows, arms, X, values, times, is_open=True, estimate=not at_once)
+                ledger.keep_many(places, absent, kept)
+            ledger.size += len(rows)
+            self.stream.decided = decided
 
-    def learn_rows(self, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
-        """Learn rows that were checked and encoded elsewhere; only their sums are taken."""
-        with self._lock:
-            self._require_whole()
-            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
-            update = prepare_rows(self._engine, numbers[codes], arms, X, y, refresh=False)
-            note = None
-            if self._journal is not None:
-                facts = {"now": self._clock(), "tasks": labels}
-                note = partial(
-                    self._journal, "learn", facts, {"codes": codes, "arms": arms, "contexts": X, "rewards": y}
-                )
-            commit([*self._tasks.taking(self._engine.store, new), *update.steps], note)
-            return len(y)
+    def reward_again(self, ids: list[str], values: list[float]) -> None:
+        """Learn rewards and corrections of before."""
+        with self.lock:
+            now = self.clock()
+            expire(self, now)
+            teach(
+                self,
+                [
+                    Lesson(*self.ledgers.find(one, self.settings.oldest(now)), value)
+                    for one, value in zip(ids, values, strict=True)
+                ],
+                now,
+            )
+
+    def expire_again(self) -> None:
+        """Let decisions go that are past their time."""
+        with self.lock:
+            expire(self, self.clock())
+
+    # Files.
 
     def take_over(self, other: Posse, wanted: list[Label], *, decided: int) -> None:
         """Add some tasks of another fleet, with their decisions that may still get a reward."""
-        with self._lock:
-            require_loaded()
-            steps, _ = prepare(self, other, list(other._arms), wanted, decided)
-            commit(steps)
+        with self.lock:
+            add(self, other, wanted=set(wanted), estimate=False)
+            self.core.ensure_fresh()
+            self.stream.decided += decided
 
+    def arrays(self) -> Arrays:
+        """Return what only a shard saves."""
+        elsewhere = self.core.elsewhere
+        found: Arrays = {"shard.numbers": np.array([*self.others, self.publication], dtype=np.int64)}
+        return found | (
+            {} if elsewhere is None else {f"shard.{name}": array for name, array in elsewhere._asdict().items()}
+        )
 
-def _number_of(population: Arrays) -> int:
-    # Before publications had numbers there was one, or none.
-    return int(population["number"][0]) if "number" in population else 1
-
-
-def evidence_names(refresh: Refresh) -> list[str]:
-    """Return the names of what an evidence prior remembers, as far as it is arrays that all shards share."""
-    evidence = refresh.evidence
-    return [
-        name
-        for name, array in zip(evidence._fields, evidence, strict=True)
-        if isinstance(array, np.ndarray) and name != "distance"
-    ]
+    def take(self, reader: Reader) -> None:
+        """Have that again; a template has none of it."""
+        if "shard.numbers" not in reader.box.names:
+            return
+        decided, rewarded, self.publication = reader.array("shard.numbers", (3,), np.int64).tolist()
+        self.others = decided, rewarded
+        if "shard.told" in reader.box.names:
+            store = self.core.state.store
+            p1 = store.known.shape[1]
+            shapes = store.told.shape, (p1,), (p1 - 1, p1 - 1)
+            parts = zip(Elsewhere._fields, shapes, strict=True)
+            self.core.elsewhere = Elsewhere(*(reader.array(f"shard.{name}", shape) for name, shape in parts))

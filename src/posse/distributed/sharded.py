@@ -6,28 +6,27 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
+from posse.batches import is_many
 from posse.checks import whole_number
-from posse.distributed.actors import require_new
+from posse.core.estimate import FIT_SETTLED, FIT_STEPS, SETTLED, STEPS
+from posse.distributed.actors import new_place, require_new
 from posse.distributed.cluster import gather
 from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.keeping import SNAPSHOT_BYTES, KeptShards
 from posse.distributed.population import require_shardable
-from posse.distributed.rows import decide_many, known_tasks, learn_rows, reward_many
+from posse.distributed.rows import by_shard, decide_many, known_tasks, learn_rows, reward_many
+from posse.distributed.running import RunningShards
 from posse.distributed.spreading import outer_id, place_of, spread_buckets
-from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.fleet.arms import adding_arm, retiring_arm
-from posse.fleet.checking import require_truth_value
 from posse.fleet.decision import Decision, Decisions, Ranking
-from posse.fleet.labels import Label, require_one_by_one
+from posse.fleet.joining import checked_arm
+from posse.fleet.late import Rewarded, id_of
+from posse.fleet.menu import read_menu
+from posse.fleet.names import Label, require_one_by_one
 from posse.fleet.posse import Posse
-from posse.fleet.rewarding import Rewarded, id_of
-from posse.fleet.rows import contexts_of
-from posse.fleet.table import require_learnable, rewarded_rows
-from posse.fleet.task_keys import buckets_of
-from posse.kernels import estimators
-from posse.kernels.evidence import SETTLED, STEPS
+from posse.fleet.settings import require_truth_value
+from posse.fleet.tables import Columns, contexts_of, require_learnable, rewarded_rows
 
 if TYPE_CHECKING:
     from posse.fleet.streaming import Progress
@@ -64,7 +63,7 @@ class ShardedPosse(KeptShards):
         Options of every actor, as ``ray.remote`` takes them. Default: spread over the machines, with no CPU set aside.
     **settings
         As in :class:`posse.Posse`, but for ``background``, ``clock`` and ``log``. Rewards are numbers, the prior is
-        "evidence", and ``robust`` is False.
+        "evidence", ``drift`` is a half-life or None, and ``robust`` is False.
 
     Notes
     -----
@@ -94,24 +93,12 @@ class ShardedPosse(KeptShards):
         resources: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        template = self._template_of(arms, features, policy, seed, **settings)
+        template = template_of(arms, features, policy, seed, **settings)
         count = whole_number(shards, "shards", at_least=1)
         if folder is not None:
             require_new(folder)
-        self._begin(
-            template, spread_buckets(count), folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes,
-            resources=resources,
-        )  # fmt: skip
-
-    @staticmethod
-    def _template_of(*arguments: Any, **settings: Any) -> Posse:
-        """Return a fleet without tasks that has these settings, or raise if it cannot be sharded; needs no Ray."""
-        for name in ("background", "clock", "log"):
-            if name in settings:
-                raise InvalidValue(f"expected no {name} for a sharded fleet, got one; leave it out")
-        template = Posse(*arguments, **settings)
-        require_shardable(template)
-        return template
+        place = new_place(folder, fsync, snapshot_bytes, resources)
+        self.running = RunningShards(template, spread_buckets(count), place, address)
 
     # Deciding.
 
@@ -165,13 +152,14 @@ class ShardedPosse(KeptShards):
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
-        label = self._template._tasks.checked(task)
-        bucket = int(buckets_of([label])[0])
-        eligible = None if eligible is None else list(eligible)
-        shard = self._shards[self._home[bucket]]
-        found = gather([shard.decide.remote(self._request(), label, context, eligible, explore, record, k)])[0]
+        running, tasks = self.running, self.running.template.names.tasks
+        label = tasks.checked(task)
+        bucket = running.bucket_of(label)
+        asked = label, context, None if eligible is None else list(eligible), explore, record
+        call = running.do if record else running.look
+        found = gather([call(running.home[bucket], "decide", *asked, k=k)])[0]
         if record:
-            self._template._tasks._kind = type(label)
+            tasks.kind = type(label)
         if k is not None:
             return Ranking(place._replace(id=outer_id(bucket, place.id)) for place in found)
         decision: Decision = found._replace(id=outer_id(bucket, found.id))
@@ -207,7 +195,7 @@ class ShardedPosse(KeptShards):
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
-        return decide_many(self, tasks, contexts, eligible, explore, record)
+        return decide_many(self.running, tasks, contexts, eligible, explore, record)
 
     # Learning.
 
@@ -235,12 +223,37 @@ class ShardedPosse(KeptShards):
         When rewards of all shards have grown by ``refresh_growth``, this call has the population estimated and waits
         for it.
         """
-        shard, inner = place_of(id_of(decision), self._home)
-        value = self._template._checked_reward(value)
-        news = bool(gather([self._shards[shard].reward.remote(self._request(), inner, value)])[0])
+        return self._learn("reward", decision, value)
+
+    def correct(self, decision: Decision | str, value: float) -> bool:
+        """Put another reward in the place of one that a decision has, or learn its first; its shard does so.
+
+        Parameters
+        ----------
+        decision : Decision or str
+            A decision, or its id.
+        value : float
+
+        Returns
+        -------
+        bool
+            False if this is the reward that it has: nothing changes.
+
+        Raises
+        ------
+        UnknownDecision, ExpiredDecision, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.correct`.
+        """
+        return self._learn("correct", decision, value)
+
+    def _learn(self, what: str, decision: Decision | str, value: float) -> bool:
+        running = self.running
+        shard, inner = place_of(id_of(decision), running.home)
+        value = running.template.settings.checked_reward(value)
+        news = bool(gather([running.do(shard, what, inner, value)])[0])
         if news:
-            self._rewards[shard] += 1
-            self._refresh_if_due(STEPS, SETTLED)
+            running.rewards_of[shard] += 1
+            running.refresh_if_due(STEPS, SETTLED)
         return news
 
     def reward_many(
@@ -265,9 +278,9 @@ class ShardedPosse(KeptShards):
         ShapeError, UnknownDecision, ExpiredDecision, RewardConflict, NotFinite, InvalidValue
             As in :meth:`posse.Posse.reward_many`.
         """
-        found = reward_many(self, decisions, values, errors)
+        found = reward_many(self.running, decisions, values, errors)
         if found:
-            self._refresh_if_due(STEPS, SETTLED)
+            self.running.refresh_if_due(STEPS, SETTLED)
         return found
 
     def learn_many(
@@ -280,6 +293,7 @@ class ShardedPosse(KeptShards):
         missing_reward: str = "error",
         refresh: bool = True,
         progress: Callable[[Progress], None] | None = None,
+        time: str | None = None,
     ) -> int:
         """Learn the rows of a table; return how many.
 
@@ -295,6 +309,7 @@ class ShardedPosse(KeptShards):
         missing_reward : {"error", "skip", "absent"}, default "error"
         refresh : bool, default True
         progress : callable, default None
+        time : str, default None
             All as in :meth:`posse.Posse.learn_many`.
 
         Returns
@@ -307,25 +322,23 @@ class ShardedPosse(KeptShards):
         UnknownArm, MissingData, NotFinite, InvalidValue
             As in :meth:`posse.Posse.learn_many`.
         """
-        from posse.batches import is_many
-        from posse.fleet.streaming import Columns
-
-        columns, template = Columns(task, arm, reward, missing_reward), self._template
-        require_learnable(columns, template._late.absent_reward, refresh)
+        columns, running = Columns(task, arm, reward, missing_reward, time), self.running
+        template = running.template
+        require_learnable(columns, template.settings, refresh)
         if is_many(table):
-            learned = learn_files(self, table, columns, progress)
+            learned = learn_files(running, table, columns, progress)
         else:
-            frame = rewarded_rows(table, columns, template._late.absent_reward)
-            with self._scaling:
+            frame = rewarded_rows(table, columns, template.settings.absent_reward)
+            with running.scaling:
                 spec = template.features
                 if not spec.ready:
                     spec = spec.learn_scaling(contexts_of(frame, spec.names))
-                rows = encode_rows(template, frame, task, arm, reward, spec)
-                if spec is not template.features and len(rows[-1]):  # not before the table is known to be good
-                    self._scale(spec)
-            learned = learn_rows(self, *rows)
+                rows = encode_rows(template, frame, columns, spec)
+                if spec is not template.features and len(frame):  # not before the table is known to be good
+                    running.scale(spec)
+            learned = learn_rows(running, *rows)
         if refresh and learned:
-            self._refresh_if_due(FIT_STEPS, FIT_SETTLED)
+            running.refresh_if_due(FIT_STEPS, FIT_SETTLED)
         return learned
 
     def refresh(self, sample: int | None = None) -> dict[str, float]:
@@ -348,38 +361,31 @@ class ShardedPosse(KeptShards):
         """
         if sample is not None:
             whole_number(sample, "sample", at_least=2)
-        found: dict[str, float] = gather([self._coordinator.refresh.remote(FIT_STEPS, FIT_SETTLED, sample)])[0]
-        self._refreshed_at = found["refreshed_at"]
-        return found
-
-    def _refresh_if_due(self, steps: int, settled: float) -> None:
-        growth = self._template._behaviour.refresh_growth
-        at, rewards = self._refreshed_at, sum(self._rewards)
-        if self._template._behaviour.method == estimators.EVIDENCE and rewards - at >= max(1.0, growth * at):
-            found = gather([self._coordinator.refresh.remote(steps, settled, None, growth)])[0]
-            self._refreshed_at = found["refreshed_at"]
+        return self.running.refresh(FIT_STEPS, FIT_SETTLED, sample)
 
     # Arms and tasks.
 
-    def add_arm(self, arm: Label) -> None:
+    def add_arm(self, arm: Label, features: Any = None) -> None:
         """Add an arm that every task may choose from now on; a retired one comes back with what it taught.
 
         Parameters
         ----------
         arm : str or int
+        features : mapping, array or row, default None
+            What is known about it, in a fleet with ``arm_features``.
 
         Raises
         ------
         InvalidValue
             As in :meth:`posse.Posse.add_arm`.
         """
-        with self._arming:
-            adding_arm(self._template, arm)  # what is wrong with it raises here
-            gather([self._coordinator.add_arm.remote(self._template._arms.checked(arm))])
+        running = self.running
+        with running.arming:
+            new = checked_arm(running.template, arm, features)  # what is wrong with it raises here
+            gather([running.coordinator.add_arm.remote(new.label, new.raw)])
             # Last, so that nobody sends rows of an arm that some shard does not have.
-            self._template.add_arm(arm)
-            if self._folder is not None:
-                self._describe()
+            running.template.add_arm(new.label, new.raw)
+            running.describe()
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; what it taught is kept.
@@ -393,12 +399,13 @@ class ShardedPosse(KeptShards):
         UnknownArm, InvalidValue
             As in :meth:`posse.Posse.retire_arm`.
         """
-        with self._arming:
-            retiring_arm(self._template._arms, arm)  # what is wrong with it raises here
-            self._ask("retire_arm", self._template._arms.checked(arm))
-            self._template.retire_arm(arm)
-            if self._folder is not None:
-                self._describe()
+        running = self.running
+        arms = running.template.names.arms
+        with running.arming:
+            arms.without(arm)  # what is wrong with it raises here
+            running.ask("retire_arm", arms.checked(arm))
+            running.template.retire_arm(arm)
+            running.describe()
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, and learn the population without them.
@@ -416,10 +423,58 @@ class ShardedPosse(KeptShards):
             If tasks come as a list.
         """
         require_one_by_one(tasks)
-        labels = list(dict.fromkeys(self._template._tasks.checked(task) for task in tasks))
+        running = self.running
+        labels = list(dict.fromkeys(running.template.names.tasks.checked(task) for task in tasks))
         if not labels:
             return
-        tasks_of = known_tasks(self, labels)
-        found = gather([self._coordinator.forget.remote(self._request(), tasks_of)])[0]
-        self._refreshed_at = found["refreshed_at"]
-        self._count_rewards()
+        tasks_of = known_tasks(running, labels)
+        running.note_refresh(gather([running.coordinator.forget.remote(running.request(), tasks_of)])[0])
+        running.count_rewards()
+
+    def set_task_features(self, tasks: Any) -> int:
+        """Say what is known about tasks: before their first decision, or later if it changes; their shards do so.
+
+        Parameters
+        ----------
+        tasks : mapping from tasks to features, or table with a column ``task`` and one for every task feature
+            As in :meth:`posse.Posse.set_task_features`.
+
+        Returns
+        -------
+        int
+            How many tasks.
+
+        Raises
+        ------
+        InvalidValue
+            As in :meth:`posse.Posse.set_task_features`.
+        """
+        running, template = self.running, self.running.template
+        side = template.known.tasks
+        if side.spec is None:
+            raise InvalidValue(
+                "expected a fleet with task_features, got one without; make it with task_features=FeatureSpec(...)"
+            )
+        with running.scaling:
+            menu = read_menu(tasks, side.spec, template.names.tasks, what="task")
+            if menu.spec != side.spec:
+                side.spec = menu.spec
+                running.describe()
+        raw, said = menu.all_raw(), menu.spec.to_json()
+        calls = [
+            running.do(shard, "know_tasks", [menu.arms[row] for row in rows], [raw[row] for row in rows], said)
+            for shard, rows in enumerate(by_shard(running, menu.arms))
+        ]
+        gather(calls)
+        template.names.tasks.kind = type(menu.arms[0])
+        return len(menu)
+
+
+def template_of(*arguments: Any, **settings: Any) -> Posse:
+    """Return a fleet without tasks that has these settings, or raise if it cannot be sharded; needs no Ray."""
+    for name in ("background", "clock", "log"):
+        if name in settings:
+            raise InvalidValue(f"expected no {name} for a sharded fleet, got one; leave it out")
+    template = Posse(*arguments, **settings)
+    require_shardable(template)
+    return template

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue, UnknownDecision
-from posse.fleet.task_keys import N_BUCKETS
+from posse.fleet.names import N_BUCKETS
 
 if TYPE_CHECKING:
     from posse.types import IntArray

@@ -9,24 +9,89 @@ import numpy as np
 
 from posse.distributed.cluster import gather
 from posse.distributed.rows import arms_of, parts_of
-from posse.distributed.running import RunningShards
 from posse.distributed.spreading import outer_id
 from posse.errors import InvalidValue
-from posse.fleet.checking import require_truth_value
-from posse.fleet.task_keys import buckets_of
+from posse.fleet.names import buckets_of
+from posse.fleet.settings import require_truth_value
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
+    from posse.distributed.running import RunningShards
+    from posse.features import FeatureSpec
     from posse.fleet.decision import Expectation
-    from posse.fleet.labels import Label
     from posse.fleet.ledger import Pending
+    from posse.fleet.names import Label
     from posse.fleet.overview import Coefficients
     from posse.model.borrowing import Borrowing
+    from posse.model.prior import Prior
     from posse.types import Array
 
 
-class ShardViews(RunningShards):
-    """Shards that are asked what they believe; each answers for its tasks."""
+class ShardViews:
+    """Shards that are asked what they believe; each answers for its tasks.
+
+    Attributes
+    ----------
+    running : RunningShards
+        For those who work on the fleet.
+    """
+
+    running: RunningShards
+
+    def __repr__(self) -> str:
+        return f"<ShardedPosse {self.policy}: {len(self.arms)} arms, {self.n_shards} shards>"
+
+    def __len__(self) -> int:
+        return sum(state["tasks"] for state in self.running.states())
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def arms(self) -> tuple[Label, ...]:
+        """The arms that may be chosen."""
+        return self.running.arms
+
+    @property
+    def retired_arms(self) -> tuple[Label, ...]:
+        """The arms that are no longer chosen; what they taught stays."""
+        return self.running.template.retired_arms
+
+    @property
+    def features(self) -> FeatureSpec:
+        """What a context is made of."""
+        return self.running.template.features
+
+    @property
+    def policy(self) -> str:
+        """The key of the policy."""
+        return self.running.template.policy
+
+    @property
+    def n_shards(self) -> int:
+        """How many shards there are."""
+        return self.running.n_shards
+
+    @property
+    def n_rewards(self) -> float:
+        """Rewards learned; with drift, how many of now they are worth."""
+        return float(sum(state["counted"] for state in self.running.states()))
+
+    @property
+    def n_decisions(self) -> int:
+        """Decisions so far."""
+        return sum(state["decisions"] for state in self.running.states())
+
+    @property
+    def tasks(self) -> tuple[Label, ...]:
+        """The tasks that there are, shard by shard."""
+        return tuple(task for tasks in self.running.ask("tasks") for task in tasks)
+
+    @property
+    def prior(self) -> Prior:
+        """The population in force."""
+        prior: Prior = gather([self.running.coordinator.prior.remote()])[0]
+        return prior
 
     def expected(self, task: Label, context: Any) -> Expectation:
         """Return what is believed about the expected reward of every active arm; changes nothing.
@@ -46,7 +111,7 @@ class ShardViews(RunningShards):
         ShapeError, NotFinite, InvalidValue
             If the task's name or the context is refused.
         """
-        found: Expectation = self._look_at(task, "expected", context)
+        found: Expectation = self.running.look_at(task, "expected", context)
         return found
 
     def expected_many(self, tasks: Any, contexts: Any, *, confidence: float = 0.9) -> Any:
@@ -77,13 +142,14 @@ class ShardViews(RunningShards):
                 "expected tasks and contexts for a sharded fleet, got none: no shard knows the average context of all "
                 "tasks; pass both, or load the shards into one Posse"
             )
-        _, _, parts = parts_of(self, tasks, contexts, None)
+        running = self.running
+        _, _, parts = parts_of(running, tasks, contexts, None)
         calls = [
-            self._shards[part.shard].look.remote("expected_many", part.tasks, part.contexts, confidence=confidence)
+            running.look(part.shard, "expected_many", part.tasks, part.contexts, confidence=confidence)
             for part in parts
         ]
         if not parts:
-            return self._template.expected_many(tasks, contexts, confidence=confidence)
+            return running.template.expected_many(tasks, contexts, confidence=confidence)
         tables = []
         for part, answer in zip(parts, gather(calls), strict=True):
             table = pl.DataFrame(answer)
@@ -113,9 +179,10 @@ class ShardViews(RunningShards):
             As in :meth:`posse.Posse.probabilities`.
         """
         require_truth_value(explore)
-        _, codes, parts = parts_of(self, tasks, contexts, eligible)
+        running = self.running
+        _, codes, parts = parts_of(running, tasks, contexts, eligible)
         calls = [
-            self._shards[part.shard].probabilities.remote(part.tasks, part.contexts, part.eligible, explore)
+            running.look(part.shard, "shown_probabilities", part.tasks, part.contexts, part.eligible, explore)
             for part in parts
         ]
         answers = gather(calls)
@@ -142,7 +209,7 @@ class ShardViews(RunningShards):
         UnknownTask
             As in :meth:`posse.Posse.coefficients`.
         """
-        found: Coefficients = self._look_at(task, "coefficients")
+        found: Coefficients = self.running.look_at(task, "coefficients")
         return found
 
     def borrowing(self, task: Label) -> Borrowing:
@@ -162,7 +229,7 @@ class ShardViews(RunningShards):
         UnknownTask
             As in :meth:`posse.Posse.borrowing`.
         """
-        found: Borrowing = self._look_at(task, "borrowing")
+        found: Borrowing = self.running.look_at(task, "borrowing")
         return found
 
     def export(self, task: Label) -> dict[str, Any]:
@@ -182,7 +249,7 @@ class ShardViews(RunningShards):
         UnknownTask
             As in :meth:`posse.Posse.export`.
         """
-        found: dict[str, Any] = self._look_at(task, "export")
+        found: dict[str, Any] = self.running.look_at(task, "export")
         bucket = int(buckets_of([found["task"]])[0])
         for decision in found["decisions"]:
             decision["id"] = outer_id(bucket, decision["id"])
@@ -196,13 +263,7 @@ class ShardViews(RunningShards):
         list of Pending
             The oldest first.
         """
-        waiting = [entry for entries in self._ask("look", "pending") for entry in entries]
+        waiting = [entry for entries in self.running.ask("look", "pending") for entry in entries]
         buckets = buckets_of([entry.task for entry in waiting]).tolist()
         named = [entry._replace(id=outer_id(at, entry.id)) for at, entry in zip(buckets, waiting, strict=True)]
         return sorted(named, key=lambda entry: -entry.age)
-
-    def _look_at(self, task: Label, what: str, *arguments: Any) -> Any:
-        """Return what the shard of a task answers about it."""
-        label = self._template._tasks.checked(task)
-        shard = self._shards[self._home[buckets_of([label])[0]]]
-        return gather([shard.look.remote(what, label, *arguments)])[0]

@@ -68,7 +68,7 @@ class FeatureSpec:
     columns: tuple[str, ...] = field(compare=False)
     n_features: int = field(compare=False)
     ready: bool = field(compare=False)
-    _layout: tuple[tuple[Feature, int, int], ...] = field(compare=False)
+    layout: tuple[tuple[Feature, int, int], ...] = field(compare=False)
     _pick: Any = field(compare=False)
     _quick: Quick = field(compare=False)
 
@@ -103,7 +103,7 @@ class FeatureSpec:
             "columns": tuple(columns),
             "n_features": n_features,
             "ready": all(feature.ready for feature in declared),
-            "_layout": tuple(zip(declared, ends, ends[1:], strict=False)),
+            "layout": tuple(zip(declared, ends, ends[1:], strict=False)),
             "_pick": itemgetter(*names) if len(names) > 1 else lambda context: [context[name] for name in names],
             "_quick": Quick(declared, intercept=intercept),
         }
@@ -205,7 +205,7 @@ class FeatureSpec:
 
     def _assembled(self, columns: Sequence[Column], n_rows: int) -> Array:
         parts = [
-            (first, feature.part(column)) for (feature, first, _), column in zip(self._layout, columns, strict=True)
+            (first, feature.part(column)) for (feature, first, _), column in zip(self.layout, columns, strict=True)
         ]
         return assemble(parts, n_rows, self.n_features, intercept=self.intercept)
 

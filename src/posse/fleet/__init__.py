@@ -2,11 +2,11 @@
 
 from posse.fleet.catalogue import Catalogue
 from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
+from posse.fleet.late import Rewarded, Skipped
 from posse.fleet.ledger import Pending
 from posse.fleet.menu import Menu
 from posse.fleet.overview import ArmOverview, Coefficients, Overview, TaskOverview
 from posse.fleet.posse import Posse
-from posse.fleet.rewarding import Rewarded, Skipped
 
 __all__ = [
     "ArmOverview",

@@ -13,40 +13,36 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from posse.checks import KnownKeywords, one_of, whole_number
-from posse.engine.commit import Step, Steps, commit
-from posse.engine.learn import prepare_one
-from posse.engine.loading import require_loaded
+from posse.core.propensity import score_columns
+from posse.core.rule import action_probabilities, pick
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.fleet.checking import no_belief, require_truth_value
+from posse.fleet.deciding import checked_places, no_belief
 from posse.fleet.decision import Decision, Expectation, Ranking, decision_among
 from posse.fleet.joint import JointFeatures
-from posse.fleet.labels import Label, Labels, require_one_by_one
-from posse.fleet.late import MONTH
+from posse.fleet.late import Rewarded, expire, id_of, listed_rewards, news_among, require_same
 from posse.fleet.ledger import PENDING, REWARDED
 from posse.fleet.menu import Menu, read_menu
-from posse.fleet.overview import Coefficients, coefficients_of
+from posse.fleet.names import Label, Labels, require_one_by_one
+from posse.fleet.overview import Coefficients
 from posse.fleet.posse import Posse
 from posse.fleet.residuals import Residuals
-from posse.fleet.rewarding import Rewarded, find_decision, id_of, listed_rewards, news_among, require_same
-from posse.fleet.rows import contexts_of, required, rewards_of
-from posse.fleet.tasks import forget_tasks
-from posse.interrupts import defer_interrupts
-from posse.kernels.fleet import decide, numbers
-from posse.kernels.rule import action_probabilities, pick
+from posse.fleet.settings import MONTH, require_truth_value
+from posse.fleet.tables import contexts_of, required, rewards_of
+from posse.interrupts import defer_interrupts, finish
 from posse.logs.menus import taken_features
 from posse.showing import Sheet, Table
 
 if TYPE_CHECKING:
+    from posse.fleet.fleet import Fleet
     from posse.logs.menus import Menus
     from posse.logs.writer import Record
-    from posse.model.refresh import Refresh
     from posse.types import Array, IntArray
 
 MOST_ARMS = 100_000
 SPARED = 0.9  # of the arms stay when there are too many
 ONLY = np.zeros(1, dtype=np.int64)  # the one arm of the fleet inside
-NO_ARMS = np.zeros(0)  # are said to be silent: arms of a catalogue have no noise of their own
+NO_ARMS = np.zeros(0)  # whose rewards were all the same: arms of a catalogue have no noise of their own
 
 logger = logging.getLogger("posse")
 
@@ -106,7 +102,7 @@ class Catalogue(KnownKeywords):
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
     ) -> None:
-        self._declare(features, arm_features, interactions, max_arms)
+        self.declare(features, arm_features, interactions, max_arms)
         fleet = Posse(
             arms=["reward"],
             features=FeatureSpec(self.columns, intercept=False),
@@ -119,38 +115,41 @@ class Catalogue(KnownKeywords):
             background=background,
             clock=clock,
         )
-        self._start(fleet)
+        self.start(fleet)
         self.log_to(log)
 
-    def _declare(self, features: Any, arm_features: Any, interactions: bool, max_arms: int) -> None:
+    def declare(self, features: Any, arm_features: Any, interactions: bool, max_arms: int) -> None:
         """Check what contexts and arms are made of."""
-        self._joint = JointFeatures(features, arm_features, interactions)
+        self.joint = JointFeatures(features, arm_features, interactions)
         self.max_arms = whole_number(max_arms, "max_arms", at_least=1)
 
-    def _start(self, fleet: Posse) -> None:
-        # The fleet inside has one arm, whose contexts are joint features, and everything that a fleet does: names of
-        # tasks, decisions that wait, the population, files. Only its ledger has the numbers of our arms.
-        self._fleet = fleet
-        self._arms = Labels("arm")
-        self._residuals = Residuals()
-        self._used: dict[int, int] = {}  # when an arm was decided on last, in decisions
+    def start(self, fleet: Fleet) -> None:
+        """Have a fleet inside, which has learned nothing; its one arm has joint features for contexts.
+
+        It has everything that a fleet has: names of tasks, decisions that wait, the population, files. Only its ledger
+        has the numbers of this catalogue's arms.
+        """
+        self.fleet: Any = fleet
+        self.labels = Labels("arm")
+        self.residuals = Residuals()
+        self.used: dict[int, int] = {}  # when an arm was decided on last, in decisions
 
     def __repr__(self) -> str:
-        fleet = self._fleet
+        fleet = self.fleet
         return (
-            f"<Catalogue: {len(fleet)} tasks, {len(self._arms)} arms so far, {fleet.n_rewards:g} rewards, "
-            f"{sum(ledger.n_pending for ledger in fleet._ledgers())} pending>"
+            f"<Catalogue: {len(fleet)} tasks, {len(self.labels)} arms so far, {fleet.n_rewards:g} rewards, "
+            f"{fleet.ledgers.n_pending} pending>"
         )
 
     def __len__(self) -> int:
-        return len(self._fleet)
+        return len(self.fleet)
 
     def __bool__(self) -> bool:
         return True  # also before the first task
 
     def _repr_html_(self) -> str:
-        with self._fleet._lock:
-            self._fleet._engine.ensure_fresh()
+        with self.fleet.lock:
+            self.fleet.core.ensure_fresh()
             mean, covariance = self._coefficients(None)
         rows = list(zip(self.columns, mean.tolist(), np.sqrt(np.diagonal(covariance)).tolist(), strict=True))
         notes = [f"noise {self.noise_sd:.3g}, arms {self.residual_sd:.3g} from what their features say (sd)"]
@@ -159,58 +158,58 @@ class Catalogue(KnownKeywords):
 
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
         """Note decisions and rewards here from now on; None is nowhere."""
-        self._fleet.log_to(log)
+        self.fleet.log_to(log)
 
     @property
     def features(self) -> FeatureSpec:
         """What a context is made of."""
-        return self._joint.features
+        return self.joint.features
 
     @property
     def arm_features(self) -> FeatureSpec:
         """What is known about an arm."""
-        return self._joint.arm_features
+        return self.joint.arm_features
 
     @property
     def interactions(self) -> bool:
         """Whether there are products of a context's and an arm's columns."""
-        return self._joint.interactions
+        return self.joint.interactions
 
     @property
     def columns(self) -> tuple[str, ...]:
         """What coefficients belong to: the joint features of context and arm."""
-        return self._joint.columns
+        return self.joint.columns
 
     @property
     def tasks(self) -> tuple[Label, ...]:
         """The tasks that there are, in the order in which they came."""
-        return self._fleet.tasks
+        return tuple(self.fleet.tasks)
 
     @property
     def arms(self) -> tuple[Label, ...]:
         """The arms that were decided on, in that order; those that were dropped are not among them."""
-        with self._fleet._lock:
-            return tuple(self._arms)
+        with self.fleet.lock:
+            return tuple(self.labels)
 
     @property
     def n_decisions(self) -> int:
         """Decisions so far."""
-        return self._fleet.n_decisions
+        return int(self.fleet.n_decisions)
 
     @property
     def n_rewards(self) -> float:
         """Rewards learned."""
-        return self._fleet.n_rewards
+        return float(self.fleet.n_rewards)
 
     @property
     def noise_sd(self) -> float:
         """Standard deviation of a reward, all being known."""
-        return float(np.sqrt(self._fleet.prior.noise_variance[0]))
+        return float(np.sqrt(self.fleet.prior.noise_variance[0]))
 
     @property
     def residual_sd(self) -> float:
         r"""How far arms are from what their features say, :math:`\tau`."""
-        return float(np.sqrt(self._residuals.variance))
+        return float(np.sqrt(self.residuals.variance))
 
     def menu(self, eligible: Any) -> Menu:
         """Return eligible arms, read once for many decisions.
@@ -219,7 +218,7 @@ class Catalogue(KnownKeywords):
         ----------
         eligible : table with a column ``arm`` and one for every arm feature, or mapping from arms to features
         """
-        return read_menu(eligible, self.arm_features, self._arms)
+        return read_menu(eligible, self.arm_features, self.labels)
 
     # Deciding.
 
@@ -259,98 +258,101 @@ class Catalogue(KnownKeywords):
         -------
         Decision or Ranking
         """
-        fleet = self._fleet
+        fleet = self.fleet
         require_truth_value(explore)
         require_truth_value(record, "record")
-        menu = self.menu(eligible)
-        places = 1 if k is None else whole_number(k, "k", at_least=1)
-        if places > len(menu):
-            raise InvalidValue(f"expected k to be at most the {len(menu)} eligible arms, got {k}; ask for fewer")
+        menu, places = self.menu(eligible), checked_places(k)
         x = self.features.encode(context)
-        with fleet._lock:
-            number = fleet._tasks.get(task)
-            label = fleet._tasks.checked(task)
-            now = fleet._clock()
+        with fleet.lock:
+            number, label = fleet.names.tasks.get(task), fleet.names.tasks.checked(task)
+            now = fleet.clock()
             if record:
-                fleet._expire(now)
-            fleet._engine.ensure_fresh()
-            mean, sd = self._believe(number, x, menu)
-            if not numbers(mean, sd):
-                raise no_belief(label)
-            rng = fleet._stream(fleet._decided)  # its own, so that a decision that fails has drawn nothing
-            chosen, decisions = self._choose(label, menu, mean, sd, rng.random(places), explore, record)
+                expire(fleet, now)
+            prefix, first = fleet.ledgers.own.prefix, fleet.ledgers.own.next
+            ids = [f"{prefix}-{first + place}" if record else "" for place in range(places)]
+            chosen, decisions = self.draw(number, label, x, menu, explore, ids)
             if record:
-                self._record(number, label, context, x, menu, chosen, decisions, now, rng, ranking=k is not None)
+                self._record(number, label, context, x, menu, chosen, decisions, now, ranking=k is not None)
         return decisions[0] if k is None else Ranking(decisions)
 
-    def _choose(
-        self, task: Label, menu: Menu, mean: Array, sd: Array, uniforms: Array, explore: bool, record: bool
+    def draw(
+        self, number: int | None, task: Label, x: Array, menu: Menu, explore: bool, ids: Sequence[str]
     ) -> tuple[list[int], list[Decision]]:
-        """Return places in the menu, and a decision for each; nothing changes."""
-        fleet, rule = self._fleet, self._fleet._behaviour.rule
+        """Return places in the menu, and a decision for each; nothing changes. The lock must be held."""
+        if len(ids) > len(menu):
+            raise InvalidValue(f"expected k to be at most the {len(menu)} eligible arms, got {len(ids)}; ask for fewer")
         left, arms, chosen, decisions = np.arange(len(menu)), menu.arms, [], []
-        for place, uniform in enumerate(uniforms.tolist()):
-            probabilities, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
-            step = max(fleet._decided + place, fleet._engine.store.experience) + 1
-            action_probabilities(mean, sd, NO_ARMS, step, rule, explore, scratch, probabilities)
+        mean, sd = self._believe(number, task, x, menu)
+        for place, uniform in enumerate(self.fleet.stream.draw(len(ids)).tolist()):
+            probabilities = self._probabilities(mean, sd, place, explore)
             position = int(pick(probabilities, uniform))
             beliefs = [part.tolist() for part in (probabilities, mean, sd)]
-            decision_id = f"{fleet._prefix}-{fleet._ledger.next + place}" if record else ""
-            decisions.append(decision_among(decision_id, task, arms, position, beliefs))
+            decisions.append(decision_among(ids[place], task, arms, position, beliefs))
             chosen.append(int(left[position]))
-            if place + 1 < uniforms.size:
+            if place + 1 < len(ids):
                 left, mean, sd = np.delete(left, position), np.delete(mean, position), np.delete(sd, position)
                 arms = [*arms[:position], *arms[position + 1 :]]
         return chosen, decisions
 
-    def _believe(self, task: int | None, x: Array, menu: Menu) -> tuple[Array, Array]:
+    def _probabilities(self, mean: Array, sd: Array, place: int, explore: bool) -> Array:
+        """Return how likely each arm is at a place of the next ranking."""
+        fleet, found = self.fleet, np.empty(mean.size)
+        step = max(fleet.stream.decided + place, fleet.core.experience) + 1
+        scratch = np.empty((5, score_columns(mean.size)))
+        action_probabilities(mean, sd, NO_ARMS, step, fleet.settings.rule, explore, scratch, found)
+        return found
+
+    def _believe(self, task: int | None, label: Label, x: Array, menu: Menu) -> tuple[Array, Array]:
         """Return mean and standard deviation of every arm's expected reward; the lock must be held."""
+        self.fleet.core.ensure_fresh()
         mean, covariance = self._coefficients(task)
-        joint, f = self._joint.at(x), menu.encoded
-        known = np.fromiter(map(self._arms.numbers.get, menu.arms, repeat(-1)), np.int64, len(menu))
-        residual, own = self._residuals.of(known)
+        joint, f = self.joint.at(x), menu.encoded
+        known = np.fromiter(map(self.labels.numbers.get, menu.arms, repeat(-1)), np.int64, len(menu))
+        residual, own = self.residuals.of(known)
         variance = np.einsum("ai,ai->a", f @ (joint.T @ covariance @ joint), f)
-        return f @ (joint.T @ mean) + residual, np.sqrt(np.maximum(variance, 0.0) + own)
+        mean, sd = f @ (joint.T @ mean) + residual, np.sqrt(np.maximum(variance, 0.0) + own)
+        if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
+            raise no_belief(label)
+        return mean, sd
 
     def _coefficients(self, task: int | None) -> tuple[Array, Array]:
-        store = self._fleet._engine.store
-        if task is not None:
-            store.settle([task])
-        return coefficients_of(store.belief, -1 if task is None else task, 0)
+        found: tuple[Array, Array] = self.fleet.core.coefficients(-1 if task is None else task, 0, self.fleet.now)
+        return found
 
     def _record(
         self, number: int | None, label: Label, context: Any, x: Array, menu: Menu, chosen: list[int],
-        decisions: list[Decision], now: float, rng: np.random.Generator, *, ranking: bool,
+        decisions: list[Decision], now: float, *, ranking: bool,
     ) -> None:  # fmt: skip
-        """Keep decisions until their rewards come; all of them or none."""
-        fleet, n = self._fleet, len(chosen)
-        ledger = fleet._ledger
+        """Have decisions wait for their rewards, all of them or none."""
+        fleet, n = self.fleet, len(chosen)
+        ledger = fleet.ledgers.own
+        task = fleet.core.reserve_tasks(1)[0] if number is None else number
+        self._make_capacity(n)
         ledger.reserve(n)
-        new = [] if number is not None else [(label, fleet._engine.store.reserve_tasks(1)[0])]
-        task = new[0][1] if number is None else number
-        if len(self._arms) + n > self.max_arms:
-            self._drop_arms(n)
-        arms, named = self._number_arms([menu.arms[place] for place in chosen])
-        joint = menu.encoded[chosen] @ self._joint.at(x).T
+        arms, new = self._numbered([menu.arms[place] for place in chosen])
+        joint = menu.encoded[chosen] @ self.joint.at(x).T
         ledger.write_many(np.full(n, task, dtype=np.int64), arms, now, joint)
-        steps = [
-            *fleet._tasks.taking(fleet._engine.store, new),
-            *self._arms.adding(named),
-            partial(self._used.update, dict.fromkeys(arms.tolist(), fleet._decided + n)),
-            partial(fleet.__dict__.update, _decided=fleet._decided + n, _rng=rng),
-            partial(ledger.__dict__.update, size=ledger.size + n),
-        ]
-        commit(steps, partial(self._note, context, menu, chosen, decisions, now, ranking) if fleet._log else None)
+        with defer_interrupts():
+            if fleet.notes is not None:
+                self._note(context, menu, chosen, decisions, now, ranking)
+            # From here on nothing can fail.
+            if number is None:
+                fleet.core.take_tasks([task])
+                fleet.names.tasks.take([label], [task])
+            self.labels.take(list(new), list(new.values()))
+            self.used.update(dict.fromkeys(arms.tolist(), fleet.stream.decided + n))
+            fleet.stream.decided += n
+            ledger.size += n
 
-    def _number_arms(self, labels: list[Label]) -> tuple[IntArray, list[tuple[Label, int]]]:
-        """Return the numbers of arms, and those that are new with what they will get."""
-        named: dict[Label, int] = {}
+    def _numbered(self, labels: list[Label]) -> tuple[IntArray, dict[Label, int]]:
+        """Return the numbers of arms, and those that are new with the numbers that they will get."""
+        new: dict[Label, int] = {}
         result = []
         for label in labels:
-            number = self._arms.get(label)
-            result.append(named.setdefault(label, len(self._arms) + len(named)) if number is None else number)
-        self._residuals.reserve_arms(len(self._arms) + len(named))
-        return np.array(result, dtype=np.int64), list(named.items())
+            number = self.labels.get(label)
+            result.append(new.setdefault(label, len(self.labels) + len(new)) if number is None else number)
+        self.residuals.reserve(len(self.labels) + len(new))
+        return np.array(result, dtype=np.int64), new
 
     def _note(
         self, context: Any, menu: Menu, chosen: list[int], decisions: list[Decision], now: float, ranking: bool
@@ -358,18 +360,19 @@ class Catalogue(KnownKeywords):
         """Write decisions to the log, with the features of all arms that each was made among."""
         from posse.fleet.notes import decision_records
 
-        assert self._fleet._log is not None
         known = dict(zip(self.features.names, self.features.raw(context), strict=True))
         of_arms = [menu.logged(chosen[:place]) for place in range(len(chosen))]
         contexts = [known] * len(chosen)
-        self._fleet._log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms))
+        assert self.fleet.notes is not None
+        self.fleet.notes.write(
+            decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms)
+        )
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
         menu, x = self.menu(eligible), self.features.encode(context)
-        with self._fleet._lock:
-            self._fleet._engine.ensure_fresh()
-            mean, sd = self._believe(self._fleet._tasks.get(task), x, menu)
+        with self.fleet.lock:
+            mean, sd = self._believe(self.fleet.names.tasks.get(task), task, x, menu)
         return Expectation(
             dict(zip(menu.arms, mean.tolist(), strict=True)), dict(zip(menu.arms, sd.tolist(), strict=True))
         )
@@ -378,21 +381,10 @@ class Catalogue(KnownKeywords):
         """Return how likely :meth:`decide` would take each eligible arm; nothing is drawn and nothing changes."""
         require_truth_value(explore)
         menu, x = self.menu(eligible), self.features.encode(context)
-        with self._fleet._lock:
-            self._fleet._engine.ensure_fresh()
-            found = self._probabilities(self._fleet._tasks.checked(task), x, menu, explore)
+        with self.fleet.lock:
+            mean, sd = self._believe(self.fleet.names.tasks.get(task), task, x, menu)
+            found = self._probabilities(mean, sd, 0, explore)
         return dict(zip(menu.arms, found.tolist(), strict=True))
-
-    def _probabilities(self, task: Label, x: Array, menu: Menu, explore: bool) -> Array:
-        """Return how likely each arm of a menu is; the lock must be held."""
-        fleet = self._fleet
-        mean, sd = self._believe(fleet._tasks.get(task), x, menu)
-        if not numbers(mean, sd):
-            raise no_belief(task)
-        found, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
-        step = max(fleet._decided, fleet._engine.store.experience) + 1
-        action_probabilities(mean, sd, NO_ARMS, step, fleet._behaviour.rule, explore, scratch, found)
-        return found
 
     def probabilities_in(
         self, tasks: Sequence[Label], contexts: Any, menus: Menus, explore: bool = True
@@ -407,26 +399,26 @@ class Catalogue(KnownKeywords):
             The eligible arms of each row.
         """
         require_truth_value(explore)
-        labels, X = self._fleet._tasks.checked_all(tasks), self.features.encode_many(contexts)
-        self._arms.checked_all(menus.labels)
+        tasks, X = self.fleet.names.tasks.checked_all(tasks), self.features.encode_many(contexts)
+        self.labels.checked_all(menus.labels)
         encoded, result = self.arm_features.encode_many(menus.features), []
-        with self._fleet._lock:
-            self._fleet._engine.ensure_fresh()
-            for row, task in enumerate(labels):
+        with self.fleet.lock:
+            for row, task in enumerate(tasks):
                 rows = slice(menus.starts[row], menus.starts[row + 1])
                 menu = Menu(menus.arms(row), encoded[rows], None, self.arm_features)
-                result.append(self._probabilities(task, X[row], menu, explore))
+                mean, sd = self._believe(self.fleet.names.tasks.get(task), task, X[row], menu)
+                result.append(self._probabilities(mean, sd, 0, explore))
         return result
 
     def made(self, decision_ids: Iterable[Any]) -> int:
         """Return how many of these decisions this catalogue has made."""
-        return self._fleet.made(decision_ids)
+        return int(self.fleet.made(decision_ids))
 
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of a task's coefficients of :attr:`columns`; one never seen has the population's."""
-        with self._fleet._lock:
-            self._fleet._engine.ensure_fresh()
-            mean, covariance = self._coefficients(self._fleet._tasks.get(task))
+        with self.fleet.lock:
+            self.fleet.core.ensure_fresh()
+            mean, covariance = self._coefficients(self.fleet.names.tasks.get(task))
         return Coefficients(self.columns, {"reward": mean}, {"reward": covariance})
 
     # Learning.
@@ -436,22 +428,22 @@ class Catalogue(KnownKeywords):
 
         As in :meth:`posse.Posse.reward`.
         """
-        fleet = self._fleet
-        decision_id = id_of(decision)
-        value = fleet._checked_reward(value)
-        with fleet._lock:
-            now = fleet._clock()
-            entry = find_decision(fleet, decision_id, now).entry
-            if entry.status == REWARDED:
-                require_same(decision_id, entry.reward, value)
+        fleet, decision_id = self.fleet, id_of(decision)
+        value = fleet.settings.checked_reward(value)
+        with fleet.lock:
+            now = fleet.clock()
+            ledger, at = fleet.ledgers.find(decision_id, fleet.settings.oldest(now))
+            if ledger.status[at] == REWARDED:
+                require_same(decision_id, float(ledger.reward[at]), value)
                 return False
-            fleet._expire(now)
-            ledger, row, _ = find_decision(fleet, decision_id, now)
-            self._learn(
-                entry.task, entry.arm, entry.context, value,
-                ledger.rewarding(np.array([row]), np.array([value])),
-                partial(fleet._note_rewards, [decision_id], [value], now),
-            )  # fmt: skip
+            expire(fleet, now)
+
+            def rewarded() -> None:
+                ledger.status[at], ledger.reward[at] = REWARDED, value
+
+            notes = fleet.notes
+            note = None if notes is None else partial(notes.rewards, fleet, [decision_id], [value], now)
+            self._learn(int(ledger.task[at]), int(ledger.arm[at]), ledger.context[at], value, note, rewarded)
             return True
 
     def reward_many(
@@ -459,11 +451,11 @@ class Catalogue(KnownKeywords):
     ) -> Rewarded:
         """Learn many rewards, one by one; return how many are news. As in :meth:`posse.Posse.reward_many`."""
         one_of(errors, "errors", ("raise", "skip"))
-        ids, amounts = listed_rewards(decisions, values)
-        with self._fleet._lock:
-            new, skipped = news_among(self._fleet, ids, amounts, self._fleet._clock(), skip=errors == "skip")
-            for decision_id, value in new.items():
-                self.reward(decision_id, value)
+        fleet, (ids, amounts) = self.fleet, listed_rewards(decisions, values)
+        with fleet.lock:
+            new, skipped = news_among(fleet, ids, amounts, fleet.settings.oldest(fleet.clock()), skip=errors == "skip")
+            for decision_id, lesson in new.items():
+                self.reward(decision_id, lesson.value)
             return Rewarded(len(new), skipped)
 
     def learn_many(self, table: Any, *, task: str = "task", arm: str = "arm", reward: str = "reward") -> int:
@@ -483,76 +475,78 @@ class Catalogue(KnownKeywords):
 
         frame = as_frame(table)
         y = rewards_of(required(frame, reward, "reward")).tolist()
-        tasks = self._fleet._tasks.checked_all(required(frame, task, "task").to_list())
-        arms = self._arms.checked_all(required(frame, arm, "arm").to_list())
+        tasks = self.fleet.names.tasks.checked_all(required(frame, task, "task").to_list())
+        arms = self.labels.checked_all(required(frame, arm, "arm").to_list())
         raw = contexts_of(frame, (*self.features.names, *self.arm_features.names))
         of_arms = taken_features(frame, arms)
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw if of_arms is None else of_arms)
         row = 0
-        with self._fleet._lock, defer_interrupts():
+        with self.fleet.lock, defer_interrupts():
             try:
                 for row, value in enumerate(y):
-                    joint = self._joint.at(X[row]) @ F[row]
-                    self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
+                    joint = self.joint.at(X[row]) @ F[row]
+                    self.learn_row(tasks[row], arms[row], joint, value, used=self.fleet.stream.decided)
             except BaseException as error:
                 error.add_note(f"at least the first {row:,} rows were learned, see n_rewards")
                 raise
         return len(y)
 
-    def _learn_row(
-        self, task: Label, arm: Label, joint: Array, value: float, used: int, more: Iterable[Step] = ()
-    ) -> None:
-        """Learn the reward of a decision that was made elsewhere; ``used`` is when that was, in decisions.
+    def learn_row(
+        self, task: Label, arm: Label, joint: Array, value: float, used: int,
+        then: Callable[[], object] = lambda: None,
+    ) -> None:  # fmt: skip
+        """Learn the reward of a decision that was made elsewhere; the lock must be held.
 
-        The steps ``more`` go with it.
+        ``used`` is when that was, in decisions; ``then`` is called together with the change.
         """
-        fleet = self._fleet
-        number = fleet._tasks.get(task)
-        new = [] if number is not None else [(task, fleet._engine.store.reserve_tasks(1)[0])]
-        if len(self._arms) + 1 > self.max_arms:
-            self._drop_arms(1)
-        (at,), named = self._number_arms([arm])
-        steps = [
-            *fleet._tasks.taking(fleet._engine.store, new),
-            *self._arms.adding(named),
-            partial(self._used.__setitem__, int(at), used),
-            *more,
-        ]
-        self._learn(new[0][1] if number is None else number, int(at), joint, value, steps)
+        fleet = self.fleet
+        number = fleet.names.tasks.get(task)
+        at = fleet.core.reserve_tasks(1)[0] if number is None else number
+        self._make_capacity(1)
+        (arm_number,), new = self._numbered([arm])
+
+        def known() -> None:
+            if number is None:
+                fleet.core.take_tasks([at])
+                fleet.names.tasks.take([task], [at])
+            self.labels.take(list(new), list(new.values()))
+            self.used[int(arm_number)] = used
+            then()
+
+        self._learn(at, int(arm_number), joint, value, None, known)
 
     def _learn(
-        self, task: int, arm: int, joint: Array, value: float, steps: Steps, note: Callable[[], object] | None = None
-    ) -> None:
-        """Learn one reward; ``steps`` go with it."""
-        require_loaded()
-        fleet, store = self._fleet, self._fleet._engine.store
-        fleet._engine.ensure_fresh()
-        due, refresh = prepare_one(fleet._engine, task, 0)
-        out = np.empty((3, 1))
-        decide(store.address, task if task < store.n_tasks else -1, joint, ONLY, 1, False, 0.0, out)
-        mean, variance = out[1, 0], out[2, 0] ** 2
-        (residual,), (own,) = self._residuals.of(np.array([arm]))
-        noise = float(store.belief.noise_variance[0])
+        self, task: int, arm: int, joint: Array, value: float, note: Callable[[], object] | None,
+        then: Callable[[], object],
+    ) -> None:  # fmt: skip
+        """Learn one reward; ``note`` is called before it, and ``then`` together with the change."""
+        core, now, out = self.fleet.core, self.fleet.now, np.empty((2, 1))
+        core.ensure_fresh()
+        core.prepare_one(task, 0)
+        self.residuals.reserve(arm + 1)
+        core.predict(task, joint, now, ONLY, out)
+        mean, variance = float(out[0, 0]), float(out[1, 0]) ** 2
+        (residual,), (own,) = self.residuals.of(np.array([arm]))
+        noise = float(core.state.store.noise[0])
         # Each of the two is learned as if the other were more noise: a row with noise s2 + v weighs s2 / (s2 + v).
-        weight = np.sqrt(noise / (noise + own))
-        belief_steps = store.learning_one(task, 0, weight * joint, float(weight * (value - residual)))
+        weight = float(np.sqrt(noise / (noise + own)))
         information = 1.0 / (variance + noise)
-        commit(
-            [*steps, *belief_steps, *self._residuals.adding(task, arm, information, information * (value - mean))],
-            note,
-        )
-        if due:
-            self._estimate_after(refresh)
+        steps: list[Callable[[], object]] = [] if note is None else [note]
+        steps += [
+            partial(core.learn, task, 0, weight * joint, weight * (value - residual), now),
+            partial(self.residuals.add, task, arm, information, information * (value - mean)),
+            then,
+        ]
+        finish(steps)
+        before = core.version
+        core.estimate_if_due()
+        if core.version != before:
+            self.estimate_residuals()
 
-    def _estimate_after(self, refresh: Refresh | None) -> None:
-        """Estimate what is due after a reward that is learned, and logged: what fails here is tried again later."""
-        self._fleet._engine.estimate_after_one(refresh)  # which says so itself
-        self._estimate_residuals()
-
-    def _estimate_residuals(self) -> None:
+    def estimate_residuals(self) -> None:
         """Estimate how far arms are from their features; what fails here is tried again after the next refresh."""
         try:
-            self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
+            self.residuals.estimate(float(self.fleet.core.state.store.noise[0]))
         except Exception:
             logger.exception(
                 "how far arms are from their features could not be estimated and stays as it is until more rewards "
@@ -561,18 +555,22 @@ class Catalogue(KnownKeywords):
 
     def refresh(self) -> None:
         """Estimate the population anew from all that was learned, and how far arms are from their features."""
-        with self._fleet._lock:
-            self._fleet.refresh()
-            self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
+        with self.fleet.lock:
+            self.fleet.refresh()
+            self.residuals.estimate(float(self.fleet.core.state.store.noise[0]))
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, as if they had never been; the population is learned again without them."""
-        with self._fleet._lock:
+        names = self.fleet.names.tasks
+        with self.fleet.lock:
             require_one_by_one(tasks)
-            numbers = [self._fleet._tasks.number(self._fleet._tasks.checked(task)) for task in tasks]
+            numbers = [names.number(names.checked(task)) for task in tasks]
             if numbers:
-                forget_tasks(self._fleet, tasks, self._residuals.keeping(~np.isin(self._residuals.pairs[0], numbers)))
-                self._estimate_residuals()
+                residuals = self.residuals.without(~np.isin(self.residuals.pairs[0], numbers))
+                with defer_interrupts():
+                    self.fleet.forget(*tasks)
+                    self.residuals = residuals
+                self.estimate_residuals()
 
     def merge(self, other: Catalogue) -> None:
         """Add what another catalogue has learned to this one; the other stays as it is.
@@ -602,40 +600,74 @@ class Catalogue(KnownKeywords):
         >>> north.reward(made, 1.0)
         True
         """
-        from posse.fleet.merge_catalogue import merge_catalogue
+        from posse.fleet.merge import add, require_mergeable
 
-        merge_catalogue(self, other)
+        if not isinstance(other, Catalogue):
+            raise InvalidValue(f"expected a Catalogue to merge, got {type(other).__name__}; Posse.merge takes fleets")
+        if other is self:
+            raise InvalidValue("a catalogue cannot be merged with itself: every reward would count twice")
+        first, second = sorted((self.fleet, other.fleet), key=id)
+        with first.lock, second.lock:
+            for name in ("features", "arm_features", "interactions"):
+                values = [getattr(catalogue, name) for catalogue in (self, other)]
+                if values[0] != values[1]:
+                    raise InvalidValue(
+                        f"expected a catalogue with the {name} of this one, {values[0]!r}, got {values[1]!r}; learn "
+                        "the log of the other with learn_many"
+                    )
+            require_mergeable(self.fleet, other.fleet)
+            labels = self.labels.checked_all(other.labels)
+            numbers, new = self._numbered(labels)
+            arm_of = np.full(max(other.labels.numbers.values(), default=-1) + 2, -1, dtype=np.int64)
+            arm_of[[other.labels.numbers[label] for label in labels]] = numbers
+            # Decisions of the other count as later than those of this catalogue.
+            used = {int(arm_of[arm]): self.n_decisions + when for arm, when in other.used.items()}
 
-    def _drop_arms(self, room: int) -> None:
-        """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""
-        ledgers = self._fleet._ledgers()
-        waiting = {arm for ledger in ledgers for arm in ledger.arm[ledger.status == PENDING].tolist()}
-        spared = int(SPARED * max(self.max_arms - room, 0))
-        latest = sorted(self._used, key=lambda arm: -self._used[arm])[:spared]
+            def joined(task_of: IntArray) -> Callable[[], None]:
+                tasks, arms, sums = other.residuals.pairs
+                both = self.residuals.together(task_of[tasks], arm_of[arms], sums, len(self.labels) + len(new))
+
+                def join() -> None:
+                    self.residuals = both
+                    self.labels.take(list(new), list(new.values()))
+                    self.used.update(used)
+
+                return join
+
+            add(self.fleet, other.fleet, arm_of, joined)
+            # The population was estimated just now, and how far arms are from their features is judged with it.
+            self.estimate_residuals()
+
+    def _make_capacity(self, more: int) -> None:
+        """If there are too many arms, let the residuals of those go that were not decided on for longest.
+
+        Arms that wait for a reward stay.
+        """
+        if len(self.labels) + more <= self.max_arms:
+            return
+        ledgers = list(self.fleet.ledgers)
+        waiting = {arm for one in ledgers for arm in one.arm[one.live][one.status[one.live] == PENDING].tolist()}
+        spared = int(SPARED * max(self.max_arms - more, 0))
+        latest = sorted(self.used, key=lambda arm: -self.used[arm])[:spared]
         kept = sorted({*latest, *waiting})
-        numbers = np.full(len(self._arms), -1, dtype=np.int64)
+        numbers = np.full(len(self.labels) + 1, -1, dtype=np.int64)
         numbers[kept] = np.arange(len(kept))
-        labels = Labels("arm")
-        labels.add_all([(self._arms.label(old), new) for new, old in enumerate(kept)])
-        used = {new: self._used[old] for new, old in enumerate(kept)}
-        commit(
-            [
-                *(
-                    partial(ledger.arm.__setitem__, ..., np.where(ledger.arm >= 0, numbers[ledger.arm], -1))
-                    for ledger in ledgers
-                ),
-                *self._residuals.keeping(numbers[self._residuals.pairs[1]] >= 0, numbers),
-                partial(self.__dict__.update, _arms=labels, _used=used),
-            ]
-        )
+        labels, used = Labels("arm"), {new: self.used[old] for new, old in enumerate(kept)}
+        labels.take([self.labels.label(old) for old in kept], range(len(kept)))
+        residuals = self.residuals.without(numbers[self.residuals.pairs[1]] >= 0, numbers)
+        columns = [numbers[one.arm] for one in ledgers]  # -1 stays -1
+        with defer_interrupts():
+            for ledger, column in zip(ledgers, columns, strict=True):
+                ledger.arm = column
+            self.labels, self.used, self.residuals = labels, used, residuals
 
     # Files.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, at once or not at all; no pickle."""
-        from posse.fleet.catalogue_file import save_catalogue
+        from posse.fleet.catalogue_file import freeze_catalogue
 
-        save_catalogue(self, path)
+        freeze_catalogue(self)(path)
 
     @classmethod
     def load(

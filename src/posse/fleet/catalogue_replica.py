@@ -1,29 +1,25 @@
-"""A catalogue whose decisions are kept elsewhere: in the database of a service, which several processes may share."""
+"""A catalogue whose decisions are stored elsewhere: in the database of a service, which several processes may share."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from posse.container import write_container
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.catalogue import Catalogue
-from posse.fleet.catalogue_file import KIND, VERSION, catalogue_state, load_catalogue
-from posse.fleet.checking import no_belief, require_truth_value
+from posse.fleet.catalogue_file import freeze_catalogue, load_catalogue
 from posse.fleet.decision import Decision
-from posse.fleet.labels import Label
 from posse.fleet.menu import Menu
-from posse.fleet.replica import Replica
-from posse.kernels.fleet import numbers
-from posse.kernels.sums import Sums
+from posse.fleet.names import Label
+from posse.fleet.replica import Learned, Replica
+from posse.fleet.settings import require_truth_value
 
 if TYPE_CHECKING:
-    from posse.fleet.posse import Posse
     from posse.types import Array
 
 
@@ -42,9 +38,8 @@ class CatalogueReplica(Replica):
     """
 
     def __init__(self, *args: Any, catalogue: Catalogue, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._engine.in_background = False
-        catalogue._start(cast("Posse", self))  # a catalogue that keeps no decisions needs nothing else of it
+        super().__init__(*args, **settings | {"background": False})
+        catalogue.start(self)
         self.catalogue = catalogue
 
     @classmethod
@@ -53,18 +48,17 @@ class CatalogueReplica(Replica):
     ) -> Self:
         """Return a catalogue without rewards; ``settings`` are those of the fleet inside."""
         catalogue = Catalogue.__new__(Catalogue)
-        catalogue._declare(features, arm_features, interactions, max_arms)
+        catalogue.declare(features, arm_features, interactions, max_arms)
         return cls(
             arms=["reward"], features=FeatureSpec(catalogue.columns, intercept=False), catalogue=catalogue, **settings
         )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **_: Any) -> Self:
-        """Read what :meth:`freeze` wrote."""
-        catalogue = load_catalogue(Catalogue, path, fleet=lambda catalogue: partial(cls, catalogue=catalogue))
-        replica: Any = catalogue._fleet
-        assert isinstance(replica, cls)
-        return replica
+        """Read a file that :meth:`freeze` wrote."""
+        catalogue = load_catalogue(Catalogue, path, inside=lambda catalogue: partial(cls, catalogue=catalogue))
+        assert isinstance(catalogue.fleet, cls)
+        return catalogue.fleet
 
     @property
     def shares_population(self) -> bool:
@@ -95,22 +89,15 @@ class CatalogueReplica(Replica):
         )
 
     def choose(self, task: Label, context: Any, menu: Menu, explore: bool = True, k: int = 1) -> list[Decision]:
-        """Choose the arms of ``k`` places as :meth:`posse.Catalogue.decide` does, and keep nothing."""
+        """Choose the arms of ``k`` places as :meth:`posse.Catalogue.decide` does, and store nothing."""
         require_truth_value(explore)
-        if k > len(menu):
-            raise InvalidValue(f"expected k to be at most the {len(menu)} eligible arms, got {k}; ask for fewer")
-        catalogue = self.catalogue
-        x = catalogue.features.encode(context)
-        with self._lock:
-            number, label = self._tasks.get(task), self._tasks.checked(task)
-            self._engine.ensure_fresh()
-            mean, sd = catalogue._believe(number, x, menu)
-            if not numbers(mean, sd):
-                raise no_belief(label)
-            _, decisions = catalogue._choose(label, menu, mean, sd, self._rng.random(k), explore, record=False)
-            first = self._decided + 1
-            self._decided += k
-        return [decision._replace(id=f"{self._prefix}-{first + place}") for place, decision in enumerate(decisions)]
+        x, names = self.catalogue.features.encode(context), self.names.tasks
+        with self.lock:
+            number, label, first = names.get(task), names.checked(task), self.stream.decided + 1
+            ids = [f"{self.ledgers.own.prefix}-{first + place}" for place in range(k)]
+            _, decisions = self.catalogue.draw(number, label, x, menu, explore, ids)
+            self.stream.decided += k
+        return decisions
 
     def learn(
         self,
@@ -125,28 +112,28 @@ class CatalogueReplica(Replica):
         catching_up: bool = False,  # noqa: ARG002
         times: Sequence[float] | None = None,  # noqa: ARG002
         numbers: Sequence[int] | None = None,
+        first: Sequence[int | None] | None = None,  # noqa: ARG002
     ) -> None:
         """Learn rewards, one by one; contexts are those of :attr:`logged_features`.
 
-        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned.
+        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned. Rows that
+        replace others are left to whoever learns the log again.
         """
-        if replaces is not None and any(value is not None for value in replaces):
-            raise InvalidValue("expected rewards that are new, got one that replaces another; a catalogue cannot")
-        catalogue = self.catalogue
         joint = self._joint(contexts)
-        values = [self._checked_reward(value) for value in rewards]
-        labels, names = self._tasks.checked_all(tasks), catalogue._arms.checked_all(arms)
+        values = [self.settings.checked_reward(value) for value in rewards]
+        labels, items = self.names.tasks.checked_all(tasks), self.catalogue.labels.checked_all(arms)
         if numbers is None and applied is not None and values:
             numbers = [*[self.applied] * (len(values) - 1), applied]
-        with self._lock:
+        with self.lock:
             for row, value in enumerate(values):
+                if replaces is not None and replaces[row] is not None:
+                    self.unsettled = True
+                    continue
                 # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
-                moving = [] if numbers is None else [partial(self.__dict__.update, applied=numbers[row])]
-                catalogue._learn_row(
-                    labels[row], names[row], joint[row], value, self._engine.store.experience + 1, moving
-                )
-            if applied is not None:
-                self.applied = applied
+                then = (lambda: None) if numbers is None else partial(setattr, self, "applied", numbers[row])
+                used = self.core.experience + 1
+                self.catalogue.learn_row(labels[row], items[row], joint[row], value, used, then)
+            self.applied = self.applied if applied is None else applied
 
     def _joint(self, contexts: Any) -> list[Array]:
         """Return the joint features of context and arm of every row of a log."""
@@ -161,19 +148,12 @@ class CatalogueReplica(Replica):
         if not len(of_contexts):
             return []
         X, F = catalogue.features.encode_many(of_contexts), catalogue.arm_features.encode_many(of_arms)
-        return [catalogue._joint.at(x) @ f for x, f in zip(X, F, strict=True)]
+        return [catalogue.joint.at(x) @ f for x, f in zip(X, F, strict=True)]
 
-    def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Sums]]:
-        """Return :attr:`applied`, and how many rewards every task has; sums are weighted, so none are told."""
-        with self._lock:
-            found = {}
-            for task in tasks:
-                number = self._tasks.get(task)
-                slot = -1 if number is None else self._engine.store.slot_of(number, 0)
-                count = 0.0 if slot < 0 else float(self._engine.store.belief.sums.counts[slot])
-                if count > 0:
-                    found[task, self._arms.label(0)] = counted(count)
-            return self.applied, found
+    def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Learned]]:
+        """Return :attr:`applied`, and how many rewards every task has; their sums are weighted, so none are shown."""
+        applied, found = super().learned(tasks)
+        return applied, {pair: counted(sums.rewards) for pair, sums in found.items()}
 
     def discard(self, matches: Callable[[Label], bool]) -> int:
         """Forget all tasks whose names match; return how many."""
@@ -182,12 +162,10 @@ class CatalogueReplica(Replica):
         return len(found)
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
-        """Return what writes the state of now to a file, whatever is learned until then."""
-        header, arrays = catalogue_state(self.catalogue)
-        return partial(write_container, kind=KIND, version=VERSION, header=header, arrays=arrays)
+        """Return a function that writes the state of now to a file, whatever is learned until then."""
+        return freeze_catalogue(self.catalogue)
 
 
-def counted(count: float) -> Sums:
+def counted(count: float) -> Learned:
     """Return sums of which only the count is known."""
-    nothing = np.zeros(0)
-    return Sums(nothing, nothing, np.zeros(()), np.asarray(count))
+    return Learned(np.zeros(0), np.zeros(0), 0.0, count)

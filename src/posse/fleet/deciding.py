@@ -1,37 +1,103 @@
-"""Deciding for many rows at once, or only saying what would be decided."""
+"""Making decisions: one way for one decision, a ranking, a preview and a replica, and one for many rows at once.
+
+A ranking is drawn place by place: each place is a decision among the arms that the places above have left, by the rule
+of the fleet. So the propensity of a place is exact given the places above it, a row of the log is a decision like any
+other, and its reward is learned like any other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.engine import decide as engine_decide
-from posse.engine.commit import commit
-from posse.engine.learn import prepare_rows
-from posse.fleet.checking import require_beliefs
-from posse.fleet.decision import Decisions
-from posse.tables import library_of
+from posse.checks import whole_number
+from posse.errors import InvalidValue, NotFinite
+from posse.fleet.decision import Decision, Decisions, decision_among
+from posse.fleet.names import Active
 
 if TYPE_CHECKING:
-    from posse.fleet.labels import Label
-    from posse.fleet.posse import Posse
+    from posse.fleet.fleet import Fleet
+    from posse.fleet.names import Label
     from posse.types import Array, IntArray
 
     Eligible = Iterable[Iterable[Label] | None] | None
 
 
-def decide_rows(
-    fleet: Posse, labels: list[Label], codes: IntArray, X: Array, eligible: Eligible, explore: bool, contexts: Any
-) -> Decisions:
-    """Choose an arm for every row; see :meth:`posse.Posse.decide_many`.
+class Asked(NamedTuple):
+    """Who asks for a decision, and among which arms."""
+
+    task: int  # -1 if it was never seen
+    label: Label
+    active: Active
+
+
+def no_belief(task: Label) -> NotFinite:
+    """Return the error of a decision that has no probabilities."""
+    return NotFinite(
+        f"what this fleet believes about task {task!r} is not a number: values of too different size were learned "
+        "(1e20 beside 1, say), or this context is one; find such rows, forget their tasks and learn them again without"
+    )
+
+
+def asked_of(fleet: Fleet, task: Any, eligible: Iterable[Label] | None, places: int = 1) -> Asked:
+    """Return a task and the arms that it may choose, or raise; the lock must be held."""
+    tasks, active = fleet.names.tasks, fleet.names.arms.active
+    if eligible is not None:
+        active = fleet.names.arms.eligible(eligible)
+    if places > len(active.names):
+        raise InvalidValue(
+            f"expected k to be at most the {len(active.names)} eligible arms, got {places}; ask for fewer"
+        )
+    number = tasks.get(task)
+    if number is None:
+        tasks.require_loaded([task])
+        return Asked(-1, tasks.checked(task), active)
+    # The name as it came is as good as the one in use, and nearer.
+    return Asked(number, task if type(task) in (str, int) else tasks.checked(task), active)
+
+
+def draw(
+    fleet: Fleet, asked: Asked, x: Array, now: float, explore: bool, uniforms: Sequence[float], ids: Sequence[str]
+) -> tuple[list[int], list[Decision]]:
+    """Return the arms of the places of a ranking, and a decision for each; nothing changes. The lock must be held."""
+    core, (arms, names) = fleet.core, asked.active
+    chosen, decisions = [], []
+    step, least = fleet.steps
+    for place, uniform in enumerate(uniforms):
+        out = np.empty((3, len(names)))
+        position = core.decide(asked.task, x, now, arms, max(step + place, least), explore, uniform, out)
+        if position < 0:
+            raise no_belief(asked.label)
+        core.show(out[1], out[2])
+        decisions.append(decision_among(ids[place], asked.label, names, position, out.tolist()))
+        chosen.append(int(arms[position]))
+        if place + 1 < len(uniforms):
+            arms, names = np.delete(arms, position), (*names[:position], *names[position + 1 :])
+    return chosen, decisions
+
+
+def checked_places(k: Any) -> int:
+    """Return how many decisions are asked for; ``k`` is the length of a ranking, or None for one decision."""
+    return 1 if k is None else whole_number(k, "k", at_least=1)
+
+
+class Drawn(NamedTuple):
+    """Decisions of many rows: the numbers of their arms, and all that is shown of them."""
+
+    arms: IntArray
+    decisions: Decisions
+
+
+def draw_rows(
+    fleet: Fleet, labels: list[Label], codes: IntArray, X: Array, eligible: Eligible, explore: bool, library: str
+) -> Drawn:
+    """Return the next decisions of a fleet for many rows; it stays as it is. The lock must be held.
 
     Parameters
     ----------
-    fleet : Posse
+    fleet : Fleet
     labels : list of str or int
         Distinct tasks.
     codes : ndarray of shape (n_rows,)
@@ -39,89 +105,22 @@ def decide_rows(
     X : ndarray of shape (n_rows, n_columns)
         Encoded contexts.
     eligible, explore
-    contexts
-        As they came.
+    library : str
+        Of the table in which they are returned.
     """
-    engine, n = fleet._engine, len(codes)
-    with fleet._lock:
-        mask = fleet._arms.mask(eligible, n)
-        known = fleet._tasks.known(labels)
-        now = fleet._clock()
-        fleet._expire(now)
-        if engine.fading is not None:
-            engine.fading.advance(now)
-        engine.ensure_fresh()
-        ledger = fleet._ledger
-        ledger.reserve(n)
-        numbers, new = fleet._tasks.numbered(engine.store, labels, known)
-        tasks = numbers[codes]
-        # Drawn from a stream of its own, so that one that fails has drawn nothing.
-        rng = fleet._stream(fleet._decided)
-        # A task that is not there yet has no rewards: it decides as one never seen.
-        chosen, decisions = _decided(fleet, labels, codes, known, X, mask, explore, rng.random(n), library_of(contexts))
-        ledger.write_many(tasks, chosen, now, X)
-        update = None
-        if fleet._counts_pending and n:
-            absent = np.full(n, fleet._late.absent_reward)
-            update = prepare_rows(engine, tasks, chosen, X, absent, provisional=True)
-        steps = [
-            *fleet._tasks.taking(engine.store, new),
-            partial(fleet.__dict__.update, _decided=fleet._decided + n, _rng=rng),
-            partial(ledger.__dict__.update, size=ledger.size + n),
-            *(update.steps if update is not None else ()),
-        ]
-        commit(steps, fleet._noting(decisions, contexts, X, now))
-        if update is not None:
-            engine.estimate_after(update)
-        return decisions
-
-
-def preview_rows(
-    fleet: Posse,
-    labels: list[Label],
-    codes: IntArray,
-    X: Array,
-    eligible: Eligible,
-    explore: bool,
-    library: str = "polars",
-) -> Decisions:
-    """Return the decisions that a fleet would make next, with empty ids; it stays as it is.
-
-    Parameters are those of :func:`decide_rows`; ``library`` is that of the table in which they are returned.
-    """
-    n = len(codes)
-    with fleet._lock:
-        fleet._tasks.require_loaded(labels)
-        mask = fleet._arms.mask(eligible, n)
-        fleet._engine.ensure_fresh()
-        # The numbers that the next decisions would draw, from a stream of its own.
-        uniforms, X = fleet._stream(fleet._decided).random(n), np.ascontiguousarray(X)
-        found = _decided(fleet, labels, codes, fleet._tasks.known(labels), X, mask, explore, uniforms, library)[1]
-    return replace(found, prefix="", first=0)
-
-
-def _decided(
-    fleet: Posse, labels: list[Label], codes: IntArray, known: IntArray, X: Array, mask: Any, explore: bool,
-    uniforms: Array, library: str,
-) -> tuple[IntArray, Decisions]:  # fmt: skip
-    """Return the arm of every row, and all rows as decisions that are the next of a fleet."""
-    chosen, *parts = engine_decide.decide_rows(
-        fleet._engine, known[codes], X, mask, fleet._steps(), explore, uniforms
-    )  # fmt: skip
-    require_beliefs(chosen, codes, labels)
-    active = fleet._arms.active
-    if active.size < mask.shape[1]:
-        parts = [np.ascontiguousarray(columns[:, active]) for columns in parts]
-    probabilities, mean, sd = parts
-    engine_decide.expected_rewards(fleet._engine, mean, sd)
-    position = np.full(mask.shape[1], -1)
-    position[active] = np.arange(active.size)
+    active = fleet.names.arms.active
+    chosen, probabilities, mean, sd = believe_rows(
+        fleet, labels, codes, X, eligible, explore, fleet.stream.draw(len(codes))
+    )
+    fleet.core.show(mean, sd)
+    position = np.full(len(fleet.names.arms), -1)
+    position[active.arms] = np.arange(active.arms.size)
     places = position[chosen]
-    return chosen, Decisions(
-        prefix=fleet._prefix,
-        first=fleet._ledger.next,
+    decisions = Decisions(
+        prefix=fleet.ledgers.own.prefix,
+        first=fleet.ledgers.own.next,
         tasks=[labels[code] for code in codes.tolist()],
-        arms=fleet._arms.active_names,
+        arms=active.names,
         chosen=places,
         propensity=probabilities[np.arange(len(codes)), places],
         probabilities=probabilities,
@@ -129,3 +128,38 @@ def _decided(
         sd=sd,
         library=library,
     )
+    return Drawn(chosen, decisions)
+
+
+def believe_rows(
+    fleet: Fleet,
+    labels: list[Label],
+    codes: IntArray,
+    X: Array,
+    eligible: Eligible = None,
+    explore: bool = True,
+    uniforms: Array | None = None,
+) -> tuple[IntArray, Array, Array, Array]:
+    """Return chosen arms, and by active arm probabilities, and means and sds of predictors, row by row.
+
+    Without ``uniforms`` every row is the next decision. Parameters are those of :func:`draw_rows`; the lock must be
+    held.
+    """
+    fleet.names.tasks.require_loaded(labels)
+    core, active = fleet.core, fleet.names.arms.active.arms
+    mask = fleet.names.arms.mask(eligible, len(codes))
+    core.ensure_fresh()
+    chosen, *parts = core.decide_rows(
+        fleet.names.tasks.known(labels)[codes],
+        np.ascontiguousarray(X),
+        fleet.now,
+        mask,
+        fleet.steps,
+        explore,
+        np.zeros(len(codes)) if uniforms is None else uniforms,
+        advance=uniforms is not None,
+    )
+    if (chosen < 0).any():
+        raise no_belief(labels[codes[int(np.argmax(chosen < 0))]])
+    probabilities, mean, sd = (np.ascontiguousarray(part[:, active]) for part in parts)
+    return chosen, probabilities, mean, sd

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posse.checks import number
-from posse.engine.decide import expected_rewards as show_expected_rewards
-from posse.engine.site_store import SiteStore
+from posse.core.looking import last_rewards, some_contexts
+from posse.core.rule import score_probabilities_rows
+from posse.core.select import SAMPLING
 from posse.errors import InvalidValue
-from posse.fleet.rows import sequence_codes
-from posse.fleet.views import beliefs_of_rows
-from posse.kernels.packing import whole_matrix
-from posse.kernels.rule import score_probabilities_rows
-from posse.kernels.select import SAMPLING
+from posse.fleet.deciding import believe_rows
+from posse.fleet.tables import encoded_rows, sequence_codes
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.types import Array, IntArray
 
 CONFIDENCE = 0.9  # of intervals that people read
@@ -47,8 +45,21 @@ class Beliefs(NamedTuple):
     probabilities: Array
 
 
+class Rate(NamedTuple):
+    """A probability or a rate with its interval, all inside their range.
+
+    Parameters
+    ----------
+    mean, low, high : float
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
 def expected_table(fleet: Fleet, tasks: Any, contexts: Any, confidence: float) -> Any:
-    """Return one row per task or context and arm; see :meth:`posse.fleet.Posse.expected_many`."""
+    """Return one row per task or context and arm; see :meth:`posse.Posse.expected_many`."""
     import polars as pl
 
     confidence = number(confidence, "confidence", above=0)
@@ -57,19 +68,18 @@ def expected_table(fleet: Fleet, tasks: Any, contexts: Any, confidence: float) -
     if contexts is None:
         if isinstance(tasks, str):
             raise InvalidValue(f"expected a sequence of tasks, got the text {tasks!r}; pass [{tasks!r}]")
-        with fleet._lock:
-            asked = list(fleet._tasks) if tasks is None else tasks
-        labels, codes = sequence_codes(asked, fleet._tasks)
+        asked = fleet.tasks if tasks is None else tasks
+        labels, codes = sequence_codes(asked, fleet.names.tasks)
         encoded = average_contexts(fleet, labels)[codes]
     else:
         if tasks is None:
             raise InvalidValue("expected a task for every context, got none; pass tasks, or the name of their column")
-        labels, codes, encoded = fleet._rows(tasks, contexts)
+        labels, codes, encoded = encoded_rows(fleet, tasks, contexts)
     predictors = predictors_at(fleet, labels, codes, encoded)
     if contexts is None:
         predictors = over_contexts(fleet, predictors)
-    n, arms = len(codes), fleet._arms.active_names
-    low, high = fleet._behaviour.family.interval(predictors.mean, predictors.sd, confidence)
+    n, arms = len(codes), fleet.arms
+    low, high = fleet.settings.family.interval(predictors.mean, predictors.sd, confidence)
     row = np.repeat(np.arange(n), len(arms))
     frame = pl.DataFrame(
         {
@@ -103,17 +113,26 @@ def beliefs_at(fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Arra
 
 def expected_rewards(fleet: Fleet, predictors: Beliefs) -> Beliefs:
     """Return what beliefs about linear predictors mean for expected rewards; for numbers they are the same."""
-    if fleet._behaviour.family.name == "number":
-        return predictors
     mean, sd = predictors.mean.copy(), predictors.sd.copy()
-    show_expected_rewards(fleet._engine, mean, sd)
+    fleet.core.show(mean, sd)
     return Beliefs(mean, sd, predictors.probabilities)
 
 
 def predictors_at(fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
     """As :func:`beliefs_at`, with mean and standard deviation of linear predictors: of the logit of a click rate."""
-    probabilities, mean, sd = beliefs_of_rows(fleet, labels, codes, encoded)
+    with fleet.lock:
+        _, probabilities, mean, sd = believe_rows(fleet, labels, codes, encoded)
     return Beliefs(mean, sd, probabilities)
+
+
+def _contexts(fleet: Fleet) -> tuple[IntArray, Array, Array]:
+    """Return task, sum of contexts, and number of rewards of every pair."""
+    with fleet.lock:
+        if fleet.rewards != "number":
+            plain = fleet.core.plain_sums()
+            return plain.tasks, plain.contexts, plain.counts
+        sums, d = fleet.core.sums(None, fleet.now), fleet.features.n_features
+        return sums.tasks, sums.gram[:, :d], sums.counts  # of the intercept, which is 1
 
 
 def average_contexts(fleet: Fleet, labels: list[Label]) -> Array:
@@ -122,20 +141,36 @@ def average_contexts(fleet: Fleet, labels: list[Label]) -> Array:
     Ten average contexts of all tasks count among a task's own, so that one with few rewards is not looked at where it
     happened to be seen. The sums of columns stand in the row of the intercept, so without one they are not known.
     """
-    if not fleet._features.intercept:
+    if not fleet.features.intercept:
         raise InvalidValue(
             "expected contexts, got none: without an intercept a fleet does not know its average context; pass contexts"
         )
-    d = fleet._features.n_features
-    tasks, sums = _sums(fleet, labels)
-    columns = fleet._engine.store.copy_of_contexts(sums)
-    total = columns.sum(axis=0)
+    tasks, columns, _ = _contexts(fleet)
+    total, d = columns.sum(axis=0), fleet.features.n_features
     average = total / total[0] if len(columns) and total[0] > 0 else np.eye(1, d)[0]
-    own = np.zeros((len(labels), d))
-    np.add.at(own, tasks[tasks >= 0], columns[tasks >= 0])
+    own, place = np.zeros((len(labels), d)), _places(fleet, labels, tasks)
+    np.add.at(own, place[place >= 0], columns[place >= 0])
     own += BORROWED_CONTEXTS * average
     result: Array = own / own[:, :1]
     return result
+
+
+def rewards_of_tasks(fleet: Fleet, labels: list[Label]) -> Array:
+    """Return how many rewards every task has, shape (n_tasks,)."""
+    tasks, _, counts = _contexts(fleet)
+    place = _places(fleet, labels, tasks)
+    there = place >= 0
+    return np.asarray(np.bincount(place[there], counts[there], minlength=len(labels)), dtype=np.float64)
+
+
+def _places(fleet: Fleet, labels: list[Label], tasks: IntArray) -> IntArray:
+    """Return where in ``labels`` tasks are, given their numbers; -1 if not there."""
+    with fleet.lock:
+        known = fleet.names.tasks.known(labels)
+    position = np.full(max(int(known.max(initial=-1)), int(tasks.max(initial=-1))) + 1, -1, dtype=np.int64)
+    there = np.flatnonzero(known >= 0)
+    position[known[there]] = there
+    return position[tasks]
 
 
 def over_contexts(fleet: Fleet, predictors: Beliefs) -> Beliefs:
@@ -151,13 +186,13 @@ def context_shift(fleet: Fleet) -> Array:
 
     Computed for a task never seen, over contexts that were learned from; 0 for rewards of numbers.
     """
-    store, family = fleet._engine.store, fleet._behaviour.family
-    if not isinstance(store, SiteStore):
-        return np.zeros(len(fleet.arms))
-    with fleet._lock:
-        contexts = store.some_contexts(MOST_CONTEXTS)
+    family, nothing = fleet.settings.family, np.zeros(len(fleet.arms))
+    if family.name == "number":
+        return nothing
+    with fleet.lock:
+        contexts = some_contexts(fleet.core, MOST_CONTEXTS)
     if not len(contexts):
-        return np.zeros(len(fleet.arms))
+        return nothing
     stranger, row = [unused_task(fleet.tasks)], np.zeros(1, dtype=np.int64)
     each = predictors_at(fleet, stranger, row.repeat(len(contexts)), contexts)
     middle = predictors_at(fleet, stranger, row, contexts.mean(axis=0, keepdims=True))
@@ -170,6 +205,51 @@ def context_shift(fleet: Fleet) -> Array:
     return np.asarray((low + high) / 2)
 
 
+def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float = CONFIDENCE) -> dict[Label, Rate]:
+    """Return the expected reward of every arm, averaged over contexts, retired arms too; nothing for numbers.
+
+    Parameters
+    ----------
+    fleet : Posse
+    task : str or int, optional
+        At the average of its contexts, among which ten average contexts of all tasks are counted. Default: a task
+        never seen.
+    confidence : float
+        Of the intervals. Default 0.9.
+
+    Raises
+    ------
+    InvalidValue
+        If ``confidence`` is not between 0 and 1.
+    """
+    family, arms = fleet.settings.family, fleet.names.arms
+    if family.name == "number":
+        return {}
+    shift = dict(zip(fleet.arms, context_shift(fleet).tolist(), strict=True))
+    tasks, columns, counts = _contexts(fleet)
+    with fleet.lock:
+        fleet.core.ensure_fresh()
+        at = -1 if task is None else fleet.names.tasks.numbers.get(task, -1)
+        average = columns.sum(axis=0) / counts.sum() if counts.sum() > 0 else _constant(fleet)
+        own = tasks == at
+        x = columns[own].sum(axis=0) + BORROWED_CONTEXTS * average
+        x /= float(counts[own].sum()) + BORROWED_CONTEXTS
+        out, everyone = np.empty((2, len(arms))), np.array(list(arms.numbers.values()))
+        fleet.core.predict(at, x, fleet.now, everyone, out)
+        labels = list(arms)
+    mean, sd = out[0] + np.array([shift.get(label, 0.0) for label in labels]), out[1]
+    low, high = family.interval(mean, sd, confidence)
+    rows = np.stack([family.expected(mean, sd), low, high], axis=1).tolist()
+    return {label: Rate(*row) for label, row in zip(labels, rows, strict=True)}
+
+
+def _constant(fleet: Fleet) -> Array:
+    """Return the context of a fleet that has seen none: nothing but the intercept."""
+    x = np.zeros(fleet.features.n_features)
+    x[: int(fleet.features.intercept)] = 1.0
+    return x
+
+
 def unused_task(tasks: tuple[Label, ...]) -> Label:
     """Return a name that no task has: the fleet answers for it as for a task never seen."""
     taken = set(tasks)
@@ -178,28 +258,22 @@ def unused_task(tasks: tuple[Label, ...]) -> Label:
     return next(name for name in (f"a new task {i}" for i in range(len(tasks) + 1)) if name not in taken)
 
 
-def rewards_of_tasks(fleet: Fleet, labels: list[Label]) -> Array:
-    """Return how many rewards every task has, shape (n_tasks,)."""
-    tasks, sums = _sums(fleet, labels)
-    there = tasks >= 0
-    return np.asarray(np.bincount(tasks[there], sums.counts[there], minlength=len(labels)), dtype=np.float64)
-
-
 def context_spread(fleet: Fleet) -> Array:
     """Return the covariance of encoded contexts over all rewards, shape (n_columns, n_columns).
 
     Without an intercept their mean is not known, and the squares are taken around 0.
     """
-    d = fleet._features.n_features
-    with fleet._lock:
-        _, _, sums = fleet._engine.store.copy_of_sums()
-    count = float(sums.counts.sum())
+    d = fleet.features.n_features
+    with fleet.lock:
+        sums = fleet.core.sums(None, fleet.now)
+    count, gram = float(sums.counts.sum()), np.zeros((d, d))
     if not count > 0:
-        return np.zeros((d, d))
+        return gram
+    gram[np.triu_indices(d)] = sums.gram.sum(axis=0)
+    gram += np.triu(gram, 1).T
     # Clicks and counts have weighted rows; with an intercept its square is their whole weight.
-    gram = whole_matrix(sums.gram.sum(axis=0))
-    squares = gram / (gram[0, 0] if fleet._features.intercept else count)
-    if not fleet._features.intercept:
+    squares = gram / (gram[0, 0] if fleet.features.intercept else count)
+    if not fleet.features.intercept:
         return squares
     result: Array = squares - np.outer(squares[0], squares[0])
     return result
@@ -207,27 +281,27 @@ def context_spread(fleet: Fleet) -> Array:
 
 def rewards_vary(fleet: Fleet) -> bool:
     """Whether there are two different rewards."""
-    if isinstance(fleet._engine.store, SiteStore):
-        with fleet._lock:
-            return fleet._engine.store.rewards_vary()
-    with fleet._lock:
-        _, _, sums = fleet._engine.store.copy_of_sums()
-    squares, count = float(sums.sum_of_squares.sum()), float(sums.counts.sum())
-    if not fleet._features.intercept:
+    with fleet.lock:
+        if fleet.rewards != "number":
+            return reward_range(fleet)[0]
+        sums = fleet.core.sums(None, fleet.now)
+    squares, count = float(sums.squares.sum()), float(sums.counts.sum())
+    if not fleet.features.intercept:
         return squares > 0
     total = float(sums.moment[:, 0].sum())  # of the intercept
     return count > 0 and squares - total * total / count > 1e-12 * squares
 
 
-def _sums(fleet: Fleet, labels: list[Label]) -> tuple[IntArray, Any]:
-    """Return the sums of all pairs with rewards, and where in ``labels`` the task of each is; -1 if not there."""
-    with fleet._lock:
-        known = fleet._tasks.known(labels)
-        tasks, _, sums = fleet._engine.store.copy_of_sums()
-    position = np.full(max(int(known.max(initial=-1)), int(tasks.max(initial=-1))) + 1, -1, dtype=np.int64)
-    there = np.flatnonzero(known >= 0)
-    position[known[there]] = there
-    return position[tasks], sums
+def reward_range(fleet: Fleet) -> tuple[bool, float]:
+    """Return whether clicks or counts differ, and their mean; the lock must be held."""
+    plain = fleet.core.plain_sums()
+    count, total = float(plain.counts.sum()), float(plain.total.sum())
+    if fleet.rewards == "binary":
+        varies = 0 < total < count
+    else:
+        last = last_rewards(fleet.core)
+        varies = bool(last.size) and (last.min() < last.max() or total != count * last[0])
+    return varies, total / count if count > 0 else 0.0
 
 
 def probability_best(mean: Array, sd: Array) -> Array:
@@ -239,15 +313,8 @@ def probability_best(mean: Array, sd: Array) -> Array:
     array([[0.5, 0.5],
            [0. , 1. ]])
     """
-    result = np.empty(mean.shape)
-    score_probabilities_rows(
-        np.ascontiguousarray(mean),
-        np.ascontiguousarray(sd),
-        np.ones(mean.shape, dtype=np.bool_),
-        1,
-        AS_BELIEVED,
-        result,
-    )
+    result, mean, sd = np.empty(mean.shape), np.ascontiguousarray(mean), np.ascontiguousarray(sd)
+    score_probabilities_rows(mean, sd, np.ones(mean.shape, dtype=np.bool_), 1, AS_BELIEVED, result)
     return result
 
 

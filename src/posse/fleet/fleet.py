@@ -1,42 +1,48 @@
-"""What people see of a fleet and change in it: arms, tasks, what was learned, files.
+"""What every fleet has and shows: a core, names, settings, and changes of arms and tasks.
 
-What is here neither makes decisions nor takes rewards: :class:`posse.fleet.posse.Posse` does that for a program, and
+What is here neither takes decisions nor rewards: :class:`posse.fleet.posse.Posse` does that for a program, and
 :class:`posse.fleet.replica.Replica` for a service that keeps decisions in its database.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time as clock_module
-from collections.abc import Callable, Iterable
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from posse.checks import whole_number
-from posse.engine.commit import commit
-from posse.engine.engine import FIT_SETTLED, FIT_STEPS
+import numpy as np
+
+from posse.checks import KnownKeywords, whole_number
+from posse.core.estimate import FIT_SETTLED, FIT_STEPS
+from posse.core.looking import effects_of
 from posse.errors import InvalidValue
-from posse.fleet.arms import adding_arm, renaming_arm, retiring_arm
-from posse.fleet.base import FleetBase
-from posse.fleet.checking import require_truth_value
+from posse.families import Rewards
+from posse.features import FeatureSpec
 from posse.fleet.decision import Expectation
-from posse.fleet.drifting import NoticedChange, noticed_changes
-from posse.fleet.labels import Label
-from posse.fleet.overview import Coefficients, Overview
-from posse.fleet.tasks import forget_tasks
-from posse.fleet.views import (
-    borrowing_in,
-    coefficients_in,
-    expected_of,
-    overview_of,
-    probabilities_of,
-    statistics_of,
+from posse.fleet.joining import add_to, checked_arm, know_tasks, new_core
+from posse.fleet.known import Known, declared_arms, spec_of
+from posse.fleet.ledger import Ledgers
+from posse.fleet.names import Arms, Label, Tasks, require_one_by_one
+from posse.fleet.notes import Notes
+from posse.fleet.settings import (
+    MONTH,
+    Drift,
+    Settings,
+    Stream,
+    checked_seed,
+    declared,
+    require_memory,
+    require_truth_value,
 )
-from posse.kernels import estimators
+from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
-    from posse.features import FeatureSpec
+    from posse.fleet.file import Component
+    from posse.fleet.overview import Coefficients, NoticedChange, Overview
     from posse.logs.writer import Record
     from posse.model.borrowing import Borrowing
     from posse.model.prior import Prior
@@ -45,19 +51,97 @@ if TYPE_CHECKING:
     from posse.types import Array
 
 
-class Fleet(FleetBase):
-    """What people see of a fleet and change in it. Parameters are those of :class:`posse.Posse`."""
+class Names(NamedTuple):
+    """The names that a fleet knows."""
+
+    tasks: Tasks
+    arms: Arms
+
+
+class Fleet(KnownKeywords):
+    """Tasks and arms by name, over a core that knows them by number. Parameters are those of :class:`posse.Posse`.
+
+    Attributes
+    ----------
+    core : Core
+        All that was learned.
+    names : Names
+    known : Known
+        Raw features of tasks and arms.
+    settings : Settings
+    ledgers : Ledgers
+        The decisions that may still get a reward.
+    stream : Stream
+        Of random numbers.
+    lock : RLock
+        Held by whoever reads or changes any of these.
+    clock : callable
+    partial : bool
+        Whether only some tasks of a file were loaded.
+    """
+
+    def __init__(
+        self,
+        arms: Iterable[Label] = (),
+        features: FeatureSpec | Sequence[Any] | None = (),
+        policy: str = "ebm-rand-ucb",
+        seed: int | None = None,
+        *,
+        prior: str | Prior | None = None,
+        exploration: float | None = None,
+        floor: float = 0.0,
+        evaluation_budget: float = 0.0,
+        refresh_growth: float | None = None,
+        robust: bool = False,
+        rewards: Rewards = "number",
+        drift: Drift | Literal["learn"] | None = None,
+        time_to_live: float | None = MONTH,
+        absent_reward: float | None = None,
+        count_pending: bool = True,
+        task_features: FeatureSpec | Sequence[Any] | None = None,
+        arm_features: FeatureSpec | Sequence[Any] | None = None,
+        background: bool = False,
+        clock: Callable[[], float] = clock_module.time,
+        log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
+    ) -> None:
+        self._features = spec_of(() if features is None else features)
+        self.names = Names(Tasks(), Arms())
+        labels, menu = declared_arms(arms, arm_features, self.names.arms)
+        n_arms, n_features = len(labels), self._features.n_features
+        require_memory(n_arms, n_features)
+        self.settings: Settings = declared(
+            n_arms=n_arms, n_features=n_features, policy=policy, prior=prior, exploration=exploration, floor=floor,
+            evaluation_budget=evaluation_budget, refresh_growth=refresh_growth, robust=robust, rewards=rewards,
+            drift=drift, time_to_live=time_to_live, absent_reward=absent_reward, count_pending=count_pending,
+        )  # fmt: skip
+        of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
+        self.known = Known(of_tasks, of_arms if menu is None else menu.spec)  # with its scaling
+        if menu is not None:
+            self.known.arms.raw = dict(enumerate(menu.all_raw()))
+        self.known.require(self._features, self.settings, n_arms)
+        self.names.arms.change({label: number for number, label in enumerate(labels)}, ())
+        self.core = new_core(self)
+        self.stream = Stream(checked_seed(seed))
+        self.ledgers = Ledgers(n_features)
+        self.lock, self.clock, self.partial = threading.RLock(), clock, False
+        self.notes: Notes | None = None
+        self.components: tuple[Component, ...] = ()
+        self.run_in_background(background)
+        self.log_to(log)
 
     def __repr__(self) -> str:
-        with self._lock:
-            partial = ", partial" if self._partial else ""
+        with self.lock:
+            partial = ", partial" if self.partial else ""
             return (
-                f"<{type(self).__name__} {self._behaviour.policy}{partial}: {len(self._arms.active_names)} arms, "
-                f"{len(self._tasks)} tasks, {self._engine.store.n_rewards:g} rewards{self._pending_words()}>"
+                f"<{type(self).__name__} {self.policy}{partial}: {len(self.arms)} arms, {len(self)} tasks, "
+                f"{self.n_rewards:g} rewards{self._pending_words()}>"
             )
 
+    def _pending_words(self) -> str:
+        return ""
+
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self.names.tasks)
 
     def __bool__(self) -> bool:
         return True  # also before the first task
@@ -69,66 +153,124 @@ class Fleet(FleetBase):
         # A copy would share arrays and lock with this fleet, or draw the same random numbers and ids.
         raise TypeError("a fleet cannot be copied or pickled; use save(path) and Posse.load(path)")
 
+    def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
+        """Note decisions and rewards here from now on, in place of where they were noted.
+
+        Parameters
+        ----------
+        log : path, callable or None
+            A .jsonl file that lines are added to, or a function that takes a list of records
+            (:mod:`posse.logs.writer`); it is called before what it notes counts, and if it raises, nothing was decided
+            or learned. None: nowhere.
+
+        Raises
+        ------
+        InvalidValue
+            If the path does not end in .jsonl or .ndjson, or cannot be written.
+        """
+        if log is not None and not callable(log):
+            from posse.logs.writer import LogWriter
+
+            log = LogWriter(log)
+        self.notes = None if log is None else Notes(log)
+
+    @property
+    def log(self) -> Callable[[list[Record]], None] | None:
+        """Where decisions and rewards are noted."""
+        return None if self.notes is None else self.notes.write
+
+    def run_in_background(self, background: bool) -> None:
+        """Estimate the population on other threads from now on, or no more.
+
+        Parameters
+        ----------
+        background : bool
+            See :class:`posse.Posse`.
+        """
+        self.background = bool(background)
+        self.core.run_in_background(self.lock if self.background else None)
+
     # What it is.
 
     @property
     def arms(self) -> tuple[Label, ...]:
         """The arms that may be chosen."""
-        return self._arms.active_names
+        return self.names.arms.active.names
 
     @property
     def retired_arms(self) -> tuple[Label, ...]:
-        """The arms that are no longer chosen; what they taught is kept."""
-        with self._lock:
-            return tuple(label for label, arm in self._arms.numbers.items() if arm in self._arms.retired)
+        """The arms that are no longer chosen; what they taught stays."""
+        with self.lock:
+            arms = self.names.arms
+            return tuple(label for label, arm in arms.numbers.items() if arm in arms.retired)
 
     @property
     def tasks(self) -> tuple[Label, ...]:
         """The tasks that there are, in the order in which they came."""
-        with self._lock:
-            return tuple(self._tasks)
+        with self.lock:
+            return tuple(self.names.tasks)
 
     @property
     def features(self) -> FeatureSpec:
         """What a context is made of."""
         return self._features
 
+    @features.setter
+    def features(self, features: FeatureSpec) -> None:
+        with self.lock:
+            self._features = features
+
     @property
     def policy(self) -> str:
         """The key of the policy."""
-        return self._behaviour.policy
+        return self.settings.policy
 
     @property
     def rewards(self) -> str:
         """What rewards are: "number", "binary" or "count"."""
-        return self._behaviour.family.name
+        return self.settings.family.name
 
     @property
     def n_decisions(self) -> int:
         """Decisions that were made and recorded so far; every place of a ranking is one."""
-        return self._decided
+        return self.stream.decided
 
     @property
     def n_rewards(self) -> float:
         """Rewards learned; with ``absent_reward``, decisions that wait count among them (see ``count_pending``)."""
-        return self._engine.store.n_rewards
+        if not self.fades:
+            return self.core.n_rewards
+        with self.lock:
+            return self.core.count(self.now)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The step of the next decision by decisions, and the least one by rewards."""
+        return self.stream.decided + 1, self.core.experience + 1
 
     @property
     def fades(self) -> bool:
         """Whether old rewards count less; see ``drift``."""
-        return self._engine.fading is not None
+        return self.settings.drift is not None
 
     @property
     def half_life(self) -> timedelta | None:
         """How long it takes until half of what differs in a task is believed to have changed; None is for ever."""
-        return None if self._engine.fading is None else self._engine.fading.half_life
+        seconds = self.core.half_life
+        return timedelta(seconds=seconds) if np.isfinite(seconds) else None
 
     @property
     def changes(self) -> list[NoticedChange]:
         """The sudden changes that were noticed, the oldest first; see ``drift``."""
-        with self._lock:
-            fading = self._engine.fading
-            return [] if fading is None else noticed_changes(fading, self._tasks)
+        from posse.fleet.overview import NoticedChange
+
+        with self.lock:
+            label = self.names.tasks.label
+            return [
+                NoticedChange(datetime.fromtimestamp(time, UTC), None if task < 0 else label(task))
+                for time, task in self.core.changes
+                if task < 0 or self.names.tasks.has(task)
+            ]
 
     @property
     def prior(self) -> Prior:
@@ -136,14 +278,21 @@ class Fleet(FleetBase):
 
         Of binary rewards and counts it is that of logits and logarithms, with noise variance 1.
         """
-        with self._lock:
-            self._engine.ensure_fresh()
-            return self._engine.store.prior
+        with self.lock:
+            self.core.ensure_fresh()
+            return self.core.prior
 
     @property
     def statistics(self) -> Statistics:
         """All that was learned, as dense arrays over all arms (retired too) and tasks, each in the order they came."""
+        from posse.fleet.views import statistics_of
+
         return statistics_of(self)
+
+    @property
+    def now(self) -> float:
+        """The time as of which the fleet is looked at; 0 where nothing fades."""
+        return max(self.clock(), self.core.now) if self.fades else 0.0
 
     def expected(self, task: Label, context: Any = None) -> Expectation:
         """Return what is believed about the expected reward of every active arm.
@@ -179,6 +328,8 @@ class Fleet(FleetBase):
         >>> max(expected.mean, key=expected.mean.get)
         'green'
         """
+        from posse.fleet.views import expected_of
+
         return expected_of(self, task, context)
 
     def expected_many(self, tasks: Any = None, contexts: Any = None, *, confidence: float = 0.9) -> Any:
@@ -245,6 +396,8 @@ class Fleet(FleetBase):
         UnknownArm, UnknownTask, ShapeError, NotFinite, InvalidValue
             As in :meth:`posse.Posse.decide_many`.
         """
+        from posse.fleet.views import probabilities_of
+
         return probabilities_of(self, tasks, contexts, eligible, explore)
 
     # The population.
@@ -273,24 +426,29 @@ class Fleet(FleetBase):
         require_truth_value(wait, "wait")
         if sample is not None:
             whole_number(sample, "sample", at_least=2)
-        with self._lock:
-            self._require_whole()
-            engine = self._engine
-            in_place = engine.method != estimators.EVIDENCE or engine.known is not None
-            if wait or in_place or engine.store.stale or (sample and self.rewards != "number"):
-                engine.refresh(sample=sample)
-            else:
-                engine.refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+            if self.rewards != "number":
+                raise InvalidValue(
+                    f"expected no sample for {self.rewards} rewards, whose rows are all looked at, got {sample}; "
+                    "leave it out"
+                )
+        with self.lock:
+            self.require_whole()
+            self.core.ensure_fresh()
+            keys = None if sample is None else self.names.tasks.keys
+            if wait or self.settings.prior != "evidence":
+                self.core.estimate(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample, keys=keys)
+                return
+            self.core.refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample, keys=keys, lock=self.lock)
 
     @property
     def refresh_problem(self) -> str | None:
         """Why the last estimate of the population failed, or None if it did not; the next one is due by itself."""
-        return self._engine.store.problem
+        return self.core.problem
 
     @property
     def refreshing(self) -> bool:
         """Whether the population is being estimated in the background."""
-        return self._engine.is_refreshing
+        return self.core.refreshing
 
     def effects(self) -> dict[str, dict[str, float]]:
         """Return how much every feature of tasks and of arms says, by name.
@@ -302,10 +460,10 @@ class Fleet(FleetBase):
             over tasks or arms, where every column of the context has mean square 1: compare it with how rewards differ.
             0 is a feature that says nothing, or nothing yet. Empty without ``task_features`` and ``arm_features``.
         """
-        with self._lock:
-            self._engine.ensure_fresh()
-            known = self._engine.known
-            return {"task": {}, "arm": {}} if known is None else {"task": known.tasks.says(), "arm": known.arms.says()}
+        with self.lock:
+            self.core.ensure_fresh()
+            found = zip(("task", "arm"), (self.known.tasks, self.known.arms), effects_of(self.core), strict=True)
+            return {name: dict(zip(side.names, sizes.tolist(), strict=True)) for name, side, sizes in found}
 
     # Arms and tasks.
 
@@ -334,11 +492,18 @@ class Fleet(FleetBase):
         >>> bandits.arms, bandits.retired_arms
         (('green', 'blue'), ('red',))
         """
-        with self._lock:
-            commit(adding_arm(self, arm, features))
+        with self.lock:
+            arms, new = self.names.arms, checked_arm(self, arm, features)
+            numbers = arms.numbers | {new.label: new.number}
+            with defer_interrupts():
+                if new.number not in arms.retired:
+                    add_to(self.core, self, new.encoded)
+                    if new.raw is not None:
+                        self.known.arms.raw[new.number] = new.raw
+                arms.change(numbers, arms.retired - {new.number})
 
     def retire_arm(self, arm: Label) -> None:
-        """Choose an arm no more. What it taught is kept, and its late rewards are still learned.
+        """Choose an arm no more. What it taught stays, and its late rewards are still learned.
 
         Parameters
         ----------
@@ -352,8 +517,9 @@ class Fleet(FleetBase):
         InvalidValue
             If it is retired already, or is the last one.
         """
-        with self._lock:
-            commit(retiring_arm(self._arms, arm))
+        with self.lock:
+            arms = self.names.arms
+            arms.change(arms.numbers, arms.without(arm))
 
     def rename(self, arm: Label, to: Label) -> None:
         """Give an arm another name; what it taught stays with it.
@@ -373,8 +539,9 @@ class Fleet(FleetBase):
             If another arm has the new name, or it is of another kind than the names of the others (text, whole
             numbers).
         """
-        with self._lock:
-            commit(renaming_arm(self._arms, arm, to))
+        with self.lock:
+            arms = self.names.arms
+            arms.change(arms.renamed(arm, to), arms.retired)
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, as if they had never been; the population is learned again without them.
@@ -394,8 +561,25 @@ class Fleet(FleetBase):
         InvalidValue
             If a list came in place of tasks (pass ``*tasks``), or only some tasks of the fleet were loaded.
         """
-        with self._lock:
-            forget_tasks(self, tasks)
+        with self.lock:
+            self.require_whole()
+            require_one_by_one(tasks)
+            names = self.names.tasks
+            labels = list(dict.fromkeys(names.checked(task) for task in tasks))
+            numbers = np.array([names.number(label) for label in labels], dtype=np.int64)
+            if not labels:
+                return
+            gone = [(ledger, ledger.of_tasks(numbers)) for ledger in self.ledgers]
+            with defer_interrupts():
+                self.core.forget(numbers)
+                for ledger, at in gone:
+                    ledger.forget(at)
+                for number in numbers.tolist():
+                    self.known.tasks.raw.pop(number, None)
+                names.let_go(labels)
+            # Whoever is interrupted here has forgotten; the next who looks estimates the population.
+            if self.core.n_rewards > 0:
+                self.core.renew(steps=FIT_STEPS, settled=FIT_SETTLED)
 
     def set_task_features(self, tasks: Any) -> int:
         """Say what is known about tasks: before their first decision, or later if it changes.
@@ -426,9 +610,24 @@ class Fleet(FleetBase):
         >>> bandits.set_task_features({"store-17": {"size": 2.5}, "store-18": {"size": 0.5}})
         2
         """
-        from posse.fleet.knowing import set_task_features
+        with self.lock:
+            return know_tasks(self, tasks)
 
-        return set_task_features(self, tasks)
+    def about_task(self, task: Label) -> dict[str, Any] | None:
+        """Return the features of a task.
+
+        Parameters
+        ----------
+        task : str or int
+
+        Returns
+        -------
+        dict or None
+            Raw values by name; None if nothing is known, or there are no ``task_features``.
+        """
+        with self.lock:
+            number = self.names.tasks.get(task)
+            return self.known.tasks.about(number) if number in self.known.tasks.raw else None
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much of what is believed about a task comes from the other tasks.
@@ -448,6 +647,8 @@ class Fleet(FleetBase):
         UnknownTask
             If there is no such task.
         """
+        from posse.fleet.views import borrowing_in
+
         return borrowing_in(self, task)
 
     def coefficients(self, task: Label) -> Coefficients:
@@ -471,6 +672,8 @@ class Fleet(FleetBase):
         UnknownTask
             If the fleet was loaded without this task, which is in its file.
         """
+        from posse.fleet.views import coefficients_in
+
         return coefficients_in(self, task)
 
     def findings(self) -> list[str]:
@@ -500,6 +703,8 @@ class Fleet(FleetBase):
         Overview
             Prints as text and shows as HTML in notebooks; ``to_json()`` returns plain values.
         """
+        from posse.fleet.views import overview_of
+
         return overview_of(self, n_tasks)
 
     def report(self, log: Any = None, **settings: Any) -> Report:
@@ -534,7 +739,7 @@ class Fleet(FleetBase):
         return report
 
     def export(self, task: Label) -> dict[str, Any]:
-        """Return all that is kept about a task, as plain values: for a person who asks what is known about them.
+        """Return all that is stored about a task, as plain values: for a person who asks what is known about them.
 
         Parameters
         ----------
@@ -554,6 +759,13 @@ class Fleet(FleetBase):
         from posse.fleet.export import export_task
 
         return export_task(self, task)
+
+    def require_whole(self) -> None:
+        """Raise if only some tasks of a file were loaded."""
+        if self.partial:
+            raise InvalidValue(
+                "only some tasks of this fleet were loaded, so it decides but does not learn; load all of it"
+            )
 
     # Files.
 
@@ -576,9 +788,19 @@ class Fleet(FleetBase):
         InvalidValue
             If only some tasks of the fleet were loaded.
         """
-        from posse.fleet.file import save_fleet
+        self.freeze()(path)
 
-        save_fleet(self, path)
+    def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
+        """Return a function that writes the state of now to a file, whatever is learned until then.
+
+        Returns
+        -------
+        callable
+            Takes a path, as :meth:`save` does, and needs no lock: files can be written while decisions go on.
+        """
+        from posse.fleet.file import freeze_fleet
+
+        return freeze_fleet(self)
 
     @classmethod
     def load(
@@ -612,7 +834,7 @@ class Fleet(FleetBase):
         MissingFile
             If there is no such file.
         DamagedFile
-            If it is not whole, not a fleet, or from a newer posse.
+            If it is not whole, not a fleet, or from another version of posse.
         UnknownTask
             If one of ``tasks`` is not in the file.
         InvalidValue
@@ -636,5 +858,5 @@ class Fleet(FleetBase):
         else:
             fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
         fleet.log_to(log)
-        fleet._engine.in_background = bool(background)
+        fleet.run_in_background(background)
         return fleet

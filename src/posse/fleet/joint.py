@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.fleet.checking import require_truth_value
-from posse.fleet.declaring import spec_of
+from posse.fleet.known import spec_of
+from posse.fleet.settings import require_truth_value
 
 if TYPE_CHECKING:
     from posse.types import Array

@@ -1,135 +1,225 @@
-"""Decisions without a reward: how long they wait, what they count as meanwhile, and what they teach in the end."""
+"""Rewards of decisions: in time, late, never, corrected. Each is learned in one way.
+
+All that can fail comes first, then the log, then what is learned and noted in the ledger, which cannot fail.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from posse.checks import number
-from posse.engine.commit import commit
-from posse.engine.learn import prepare_rows
-from posse.engine.site_store import SiteStore
-from posse.errors import InvalidValue
-from posse.fleet.checking import require_truth_value
-from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED
+from posse.checks import one_of
+from posse.errors import InvalidValue, PosseError, RewardConflict, ShapeError
+from posse.fleet.decision import Decision, Decisions
+from posse.fleet.ledger import FORGOTTEN, NOT_LEARNED, PENDING, REWARDED, Ledger
+from posse.fleet.names import listed
+from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
-    from posse.engine.fading import Fading
-    from posse.engine.learn import PreparedUpdate
-    from posse.fleet.ledger import Ledger
-    from posse.fleet.posse import Posse
-    from posse.types import IntArray
-
-    Late = list[tuple[Ledger, IntArray]]
-
-MONTH = 30 * 24 * 3600.0
+    from posse.core.state import Receipt
+    from posse.fleet.fleet import Fleet
 
 
-class LateRewards(NamedTuple):
-    """What it means that a decision has no reward yet, or never gets one.
+class Skipped(NamedTuple):
+    """A reward that was not learned.
 
     Parameters
     ----------
-    time_to_live : float or None
-        Seconds for which a decision may get its reward; None is for ever.
-    absent_reward : float or None
-        What none is learned as; None learns nothing.
-    count_pending : bool
-        Whether a decision counts as the absent reward from the moment it is made.
+    row : int
+        Its place among those that came, from 0.
+    decision_id : str
+    reason : str
     """
 
-    time_to_live: float | None
-    absent_reward: float | None
-    count_pending: bool
+    row: int
+    decision_id: Any
+    reason: str
 
 
-def late_rewards(time_to_live: Any, absent_reward: float | None, count_pending: Any) -> LateRewards:
-    """Return the settings of late rewards, or raise; ``absent_reward`` is a reward that can be learned."""
-    time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
-    require_truth_value(count_pending, "count_pending")
-    late = LateRewards(time_to_live, absent_reward, bool(count_pending))
-    if not late.count_pending and absent_reward is None:
+class Rewarded(int):
+    """How many rewards were news; those that were left out are in ``skipped``."""
+
+    skipped: tuple[Skipped, ...]
+
+    def __new__(cls, news: int, skipped: Sequence[Skipped] = ()) -> Self:
+        """Return the number with those that were left out."""
+        result = super().__new__(cls, news)
+        result.skipped = tuple(skipped)
+        return result
+
+
+class Lesson(NamedTuple):
+    """A reward for the decision at a place of a ledger."""
+
+    ledger: Ledger
+    at: int
+    value: float
+
+
+def teach(
+    fleet: Fleet,
+    lessons: Sequence[Lesson],
+    now: float,
+    note: Callable[[], object] | None = None,
+    *,
+    over: bool = False,
+    drops: Sequence[tuple[Ledger, int]] = (),
+) -> None:
+    """Learn rewards, whatever their decisions have counted as so far; the lock must be held.
+
+    Parameters
+    ----------
+    fleet : Fleet
+    lessons : sequence of Lesson
+    now : float
+    note : callable, optional
+        Writes them to the log, before they count.
+    over : bool
+        Whether the time of these decisions is over, so that those learn now that were held until then.
+    drops : sequence of (Ledger, int)
+        How many of the oldest decisions leave their ledgers with it.
+    """
+    core, held = fleet.core, not fleet.settings.count_pending and not over
+    receipts: list[Receipt | None] = []
+    new: list[Receipt] = []
+    for ledger, at, _ in lessons:
+        receipt = None if held else ledger.receipt(at)
+        if receipt is None:
+            pass
+        elif receipt.serial == NOT_LEARNED:
+            new.append(receipt)
+        elif not core.replaceable(receipt):
+            raise InvalidValue(
+                f"expected a reward that can still be replaced, got decision {ledger.id_at(at)!r}, whose "
+                f"{fleet.rewards} reward is not among the last of its task and arm; forget the task and learn it again"
+            )
+        receipts.append(receipt)
+    if len(new) == 1:
+        core.prepare_one(new[0].task, new[0].arm)
+    elif new:
+        core.prepare(np.array([receipt.task for receipt in new]), np.array([receipt.arm for receipt in new]))
+    with defer_interrupts():
+        if note is not None:
+            note()
+        # From here on nothing can fail.
+        for (ledger, at, value), receipt in zip(lessons, receipts, strict=True):
+            if receipt is None:
+                ledger.reward[at] = value
+            elif receipt.serial == NOT_LEARNED:
+                ledger.keep(at, core.learn(receipt.task, receipt.arm, receipt.context, value, now))
+            else:
+                if receipt.reward != value:
+                    receipt = core.replace(receipt, value, now)
+                    ledger.keep(at, receipt)
+                if ledger.status[at] == PENDING:  # else it was closed before, and is corrected
+                    core.close(receipt)
+            ledger.status[at] = REWARDED
+        for ledger, count in drops:
+            ledger.drop(count)
+    if lessons and not held:
+        core.estimate_if_due()
+
+
+def expire(fleet: Fleet, now: float) -> None:
+    """Let decisions go that are past their time; those without a reward get the absent one, if there is one."""
+    settings = fleet.settings
+    if settings.time_to_live is None or not fleet.ledgers.has_late(now - settings.time_to_live):
+        return
+    drops = [(ledger, ledger.n_late(now - settings.time_to_live)) for ledger in fleet.ledgers]
+    drops = [(ledger, count) for ledger, count in drops if count]
+    if not drops:
+        return
+    lessons: list[Lesson] = []
+    absent: list[str] = []
+    if settings.absent_reward is not None and not fleet.partial:
+        for ledger, count in drops:
+            for at in range(ledger.head, ledger.head + count):
+                if ledger.status[at] == PENDING:
+                    absent.append(ledger.id_at(at))
+                    lessons.append(Lesson(ledger, at, settings.absent_reward))
+                elif not settings.count_pending and ledger.status[at] != FORGOTTEN:
+                    lessons.append(Lesson(ledger, at, float(ledger.reward[at])))
+    values = [settings.absent_reward or 0.0] * len(absent)
+    note = partial(fleet.notes.rewards, fleet, absent, values, now) if absent and fleet.notes is not None else None
+    teach(fleet, lessons, now, note, over=True, drops=drops)
+
+
+def id_of(decision: Any) -> Any:
+    """Return the id of a decision, or whatever came if it is none."""
+    if not isinstance(decision, Decision):
+        return decision
+    if not decision.id:
         raise InvalidValue(
-            "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
-            "expected absent_reward to be a number, got None: pass absent_reward, or leave count_pending out"
+            "this decision was made with record=False, so there is nothing to reward; decide without record=False"
         )
-    if not late.count_pending and time_to_live is None:
-        raise InvalidValue(
-            "count_pending=False learns every decision when its time_to_live is over; "
-            "expected time_to_live to be a number of seconds, got None"
+    return decision.id
+
+
+def require_same(decision_id: str, old: float, new: float) -> None:
+    """Raise if a second reward of a decision is not the first one again."""
+    if old != new:
+        raise RewardConflict(
+            f"expected the reward {old:g} that decision {decision_id!r} has already, got {new:g}; it is rewarded once"
         )
-    return late
 
 
-def drop_late(fleet: Posse, before: float, now: float) -> None:
-    """Let decisions go that were made before a time; those without a reward get the absent one, if there is one."""
-    late = [(ledger, ledger.late(before)) for ledger in fleet._ledgers() if ledger.is_late(0, before)]
-    if not late:
-        return
-    update, note = None, None
-    absent = fleet._late.absent_reward
-    if fleet._engine.fading is not None and absent is not None and not fleet._partial:
-        for ledger, rows in late:
-            for _ in range(rows.size):
-                _end_oldest(fleet, fleet._engine.fading, ledger, now)
-        return
-    if absent is not None and not fleet._partial:
-        waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
-        ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
-        if not fleet._late.count_pending:
-            update = _held(fleet, late)
-        elif ids and isinstance(fleet._engine.store, SiteStore):
-            update = _over(fleet, waiting)
-        if ids:
-            note = partial(fleet._note_rewards, ids, [absent] * len(ids), now)
-    drops = [step for ledger, rows in late for step in ledger.dropping_oldest(rows.size)]
-    commit([*(update.steps if update is not None else ()), *drops], note)
-    if update is not None:
-        fleet._engine.estimate_after(update)
+def listed_rewards(decisions: Any, values: Any) -> tuple[list[Any], list[Any]]:
+    """Return decisions, or their ids, and as many values."""
+    if isinstance(decisions, str | Decision):
+        raise InvalidValue("expected a sequence of decisions or ids, got one; pass it to reward")
+    ids = decisions.ids if isinstance(decisions, Decisions) else listed(
+        decisions, "decision_ids to be a sequence of ids"
+    )  # fmt: skip
+    amounts = listed(values, "values to be a sequence of rewards")
+    if len(ids) != len(amounts):
+        raise ShapeError(f"expected as many values as decisions, got {len(ids)} decisions and {len(amounts)} values")
+    return ids, amounts
 
 
-def _over(fleet: Posse, waiting: Late) -> PreparedUpdate:
-    """Return what decisions teach whose time is over: what they counted as, from now on for good."""
-    absent = np.full(sum(rows.size for _, rows in waiting), fleet._late.absent_reward)
-    return prepare_rows(
-        fleet._engine,
-        np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
-        np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
-        np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
-        absent,
-        old=absent,
-    )
+def news_among(
+    fleet: Fleet, decisions: list[Any], values: list[Any], before: float, *, skip: bool
+) -> tuple[dict[str, Lesson], list[Skipped]]:
+    """Return the rewards that are news by decision, and those that cannot be learned; the lock must be held.
+
+    Raises
+    ------
+    PosseError
+        For the first that cannot be learned, unless ``skip``.
+    """
+    new: dict[str, Lesson] = {}
+    skipped = []
+    for row, (decision, given) in enumerate(zip(decisions, values, strict=True)):
+        try:
+            decision_id, value = id_of(decision), fleet.settings.checked_reward(given)
+            ledger, at = fleet.ledgers.find(decision_id, before)
+            if decision_id in new:
+                require_same(decision_id, new[decision_id].value, value)
+            elif ledger.status[at] == REWARDED:
+                require_same(decision_id, float(ledger.reward[at]), value)
+            else:
+                new[decision_id] = Lesson(ledger, at, value)
+        except PosseError as error:
+            if not skip:
+                raise
+            shown = decision.id if isinstance(decision, Decision) else decision
+            skipped.append(Skipped(row, shown, f"{type(error).__name__}: {error}"))
+    return new, skipped
 
 
-def _end_oldest(fleet: Posse, fading: Fading, ledger: Ledger, now: float) -> None:
-    """Let the oldest decision go, in a world that changes: each is learned by itself, see :meth:`Fading.learn_one`."""
-    drops, status = ledger.dropping_oldest(1), ledger.status[0]
-    if status == FORGOTTEN:
-        commit(drops)
-        return
-    absent: Any = fleet._late.absent_reward
-    value = float(ledger.reward[0] if status == REWARDED else absent)
-    note = partial(fleet._note_rewards, [f"{ledger.prefix}-{ledger.first}"], [value], now)
-    x = np.array(ledger.context[0], dtype=np.float64)
-    task, arm = int(ledger.task[0]), int(ledger.arm[0])
-    fading.learn_one(now, task, arm, x, value, drops, note if status == PENDING else None)
-
-
-def _held(fleet: Posse, late: Late) -> PreparedUpdate | None:
-    """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
-    kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
-    rewards = [
-        np.where(ledger.status[rows] == REWARDED, ledger.reward[rows], fleet._late.absent_reward)
-        for ledger, rows in kept
-    ]
-    if not sum(rows.size for _, rows in kept):
-        return None
-    return prepare_rows(
-        fleet._engine,
-        np.concatenate([ledger.task[rows] for ledger, rows in kept]),
-        np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
-        np.concatenate([ledger.context[rows] for ledger, rows in kept]),
-        np.concatenate(rewards),
-    )
+def reward_rows(fleet: Fleet, decisions: Any, values: Any, errors: str) -> Rewarded:
+    """Learn many rewards; see :meth:`posse.Posse.reward_many`."""
+    one_of(errors, "errors", ("raise", "skip"))
+    ids, amounts = listed_rewards(decisions, values)
+    with fleet.lock:
+        fleet.require_whole()
+        now = fleet.clock()
+        new, skipped = news_among(fleet, ids, amounts, fleet.settings.oldest(now), skip=errors == "skip")
+        expire(fleet, now)  # which moves no place
+        if new:
+            learned, log = [lesson.value for lesson in new.values()], fleet.notes
+            note = None if log is None else partial(log.rewards, fleet, list(new), learned, now)
+            teach(fleet, list(new.values()), now, note)
+        return Rewarded(len(new), skipped)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
 from posse.features.quantities import Numeric
-from posse.fleet.labels import Label, Labels
-from posse.fleet.rows import required
+from posse.fleet.names import Label, Labels
+from posse.fleet.tables import required
 from posse.tables import as_frame
 
 if TYPE_CHECKING:

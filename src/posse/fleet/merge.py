@@ -2,180 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from posse.engine.commit import Steps, commit
-from posse.engine.loading import require_loaded
-from posse.engine.site_store import SiteStore
+from posse.core.estimate import FIT_SETTLED, FIT_STEPS
+from posse.core.state import Receipts
 from posse.errors import InvalidValue
-from posse.fleet.labels import Label
+from posse.fleet.joining import add_to, new_core
 from posse.fleet.ledger import Ledger
-from posse.fleet.merge_known import Rows, adding_known_sites, join_known, raw_rows, require_same_known
 from posse.fleet.posse import Posse
-from posse.kernels.sums import Sums
+from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
-    from posse.model.refresh import Refresh
+    from posse.core.core import Core
+    from posse.fleet.fleet import Fleet
+    from posse.fleet.names import Label
     from posse.types import IntArray
 
-
-Joining: TypeAlias = Callable[["IntArray"], tuple["IntArray", Steps]]
-"""Takes the numbers here of the other's tasks, -1 at the end; returns those of what its decisions chose, and steps."""
+Joined: TypeAlias = Callable[["IntArray"], Callable[[], object]]
 
 
-def merge_fleet(mine: Posse, other: Posse, joining: Joining | None = None) -> None:
-    """Add what ``other`` has learned to ``mine``; see :meth:`posse.fleet.Posse.merge`.
-
-    ``joining`` is for those whose decisions are not among the arms of these fleets: catalogues.
-    """
+def merge_fleet(mine: Posse, other: Posse) -> None:
+    """Add what ``other`` has learned to ``mine``; see :meth:`posse.Posse.merge`."""
     if not isinstance(other, Posse):
         raise InvalidValue(f"expected a Posse to merge, got {type(other).__name__}")
     if other is mine:
         raise InvalidValue("a fleet cannot be merged with itself: every reward would count twice")
     first, second = sorted((mine, other), key=id)
-    with first._lock, second._lock:
-        for fleet in (mine, other):
-            fleet._require_whole()
-            fleet._engine.finish_background()
-        families = [fleet._behaviour.family.name for fleet in (mine, other)]
-        if families[0] != families[1]:
+    with first.lock, second.lock:
+        require_mergeable(mine, other)
+        add(mine, other)
+
+
+def require_mergeable(mine: Fleet, other: Fleet) -> None:
+    """Raise unless two fleets have the same settings, as far as sums depend on them, and no common past."""
+    for fleet in (mine, other):
+        fleet.require_whole()
+    if mine.rewards != other.rewards:
+        raise InvalidValue(
+            f"expected a fleet of rewards={mine.rewards!r}, as this one is, got {other.rewards!r}; make both with the "
+            "same rewards"
+        )
+    for name in ("task_features", "arm_features"):
+        specs = [(one.known.tasks if name == "task_features" else one.known.arms).spec for one in (mine, other)]
+        if specs[0] != specs[1]:
             raise InvalidValue(
-                f"expected a fleet of rewards={families[0]!r}, as this one is, got {families[1]!r}; make both with the "
-                "same rewards"
+                f"expected a fleet with the {name} of this one, scaling included, {specs[0]!r}, got {specs[1]!r}; let "
+                "one fleet learn the table or log of the other"
             )
-        require_same_known(mine, other)
-        if mine._features != other._features:
-            raise InvalidValue(
-                "fleets can be merged only if their features are the same, scaling included; "
-                f"here they are {mine._features!r} and {other._features!r}"
-            )
-        if mine._late[1:] != other._late[1:]:
-            raise InvalidValue(
-                "fleets can be merged only if decisions without a reward mean the same in both, but "
-                f"{_silence(mine)} here and {_silence(other)} in the other; make both with the same settings"
-            )
-        if _drift(mine) != _drift(other):
-            raise InvalidValue(
-                "fleets can be merged only if old rewards fade in the same way in both, but "
-                f"drift is {_drift(mine)} here and {_drift(other)} in the other; make both with the same drift"
-            )
-        if mine._origins & other._origins:
-            raise InvalidValue(
-                "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
-                "would count twice; merge only fleets that were made and learned apart"
-            )
-        arm_labels = mine._arms.checked_all(other._arms)
-        task_labels = mine._tasks.checked_all(other._tasks)
-        require_loaded()
-        if mine._engine.fading is not None and other._engine.fading is not None:
-            both = (mine._engine.fading, other._engine.fading)
-            mine._engine.fading.advance(max(fading.drift.aged_at or 0.0 for fading in both))
-        mine._engine.ensure_fresh()
-        before = (mine._engine.store.n_arms, mine._engine.store.memory)
-        try:
-            steps, refresh = prepare(mine, other, arm_labels, task_labels, other._decided, joining)
-            commit(steps)
-        except BaseException:
-            if other._prefix not in mine._origins:
-                # Arms may have joined the arrays, and have neither a name nor rewards.
-                mine._engine.store.shrink(*before)
-            raise
-        # Whoever is interrupted here has merged; the next who looks estimates the population.
-        mine._engine.renew(refresh)
+    if mine.features != other.features:
+        raise InvalidValue(
+            "fleets can be merged only if their features are the same, scaling included; "
+            f"here they are {mine.features!r} and {other.features!r}"
+        )
+    silence = [fleet.settings.silence() for fleet in (mine, other)]
+    if silence[0] != silence[1]:
+        raise InvalidValue(
+            "fleets can be merged only if decisions without a reward mean the same in both, but "
+            f"{silence[0]} here and {silence[1]} in the other; make both with the same settings"
+        )
+    drift = [fleet.settings.fading() for fleet in (mine, other)]
+    if drift[0] != drift[1]:
+        raise InvalidValue(
+            "fleets can be merged only if old rewards fade in the same way in both, but "
+            f"drift is {drift[0]} here and {drift[1]} in the other; make both with the same drift"
+        )
+    if mine.ledgers.origins & other.ledgers.origins:
+        raise InvalidValue(
+            "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
+            "would count twice; merge only fleets that were made and learned apart"
+        )
 
 
-def _drift(fleet: Posse) -> str:
-    """Return the setting that says how old rewards fade."""
-    if fleet._engine.fading is None:
-        return "None"
-    return "'learn'" if fleet._engine.fading.given is None else f"{fleet._engine.fading.given:g} seconds"
-
-
-def _silence(fleet: Posse) -> str:
-    """Return the settings that say what a decision without a reward means."""
-    return f"absent_reward={fleet._late.absent_reward!r}, count_pending={fleet._late.count_pending}"
-
-
-def prepare(
-    mine: Posse,
-    other: Posse,
-    arm_labels: list[Label],
-    task_labels: list[Label],
-    decided: int,
-    joining: Joining | None = None,
-) -> tuple[Steps, Refresh | None]:
-    """Do all that can fail; return what is left to do, and room for the estimate that follows.
+def add(
+    mine: Fleet,
+    other: Fleet,
+    choice_of: IntArray | None = None,
+    joined: Joined = lambda _: lambda: None,
+    *,
+    wanted: Collection[Label] | None = None,
+    estimate: bool = True,
+) -> None:
+    """Add names, sums, decisions and what is known; both locks must be held.
 
     Parameters
     ----------
-    mine, other : Posse
-    arm_labels, task_labels : list
-        All arms of ``other``, and those of its tasks that are to be added.
-    decided : int
-        How many of its decisions count here.
-    joining : callable, optional
-        As in :func:`merge_fleet`.
+    mine, other : Fleet
+    choice_of : int ndarray, optional
+        The numbers here of what the other's decisions chose. Default: those of its arms.
+    joined : callable, optional
+        Takes the numbers here of the other's tasks; returns a function that is called together with the change.
+    wanted : collection of str or int, optional
+        The tasks that join; decisions are then counted by whoever calls. Default: all.
+    estimate : bool, default True
+        Whether the population is estimated at the end.
     """
-    store = mine._engine.store
-    numbers_of_arms = dict(mine._arms.numbers)
-    retired = set(mine._arms.retired)
-    for label in arm_labels:
-        if label not in numbers_of_arms:
-            numbers_of_arms[label] = store.add_arm()
-            if other._arms.numbers[label] in other._arms.retired:
-                retired.add(numbers_of_arms[label])
-    active = mine._arms.active_among(numbers_of_arms, retired)
-    mine._require_floor(len(active.names))
-    numbers, new = mine._tasks.numbered(mine._engine.store, task_labels, mine._tasks.known(task_labels))
-    task_of = np.full(other._engine.store.n_tasks + 1, -1, dtype=np.int64)
-    task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
-    arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
-    tasks, arms, sums = other._engine.store.copy_of_sums()
-    if len(task_labels) < len(other._tasks):
-        there = task_of[tasks] >= 0
-        tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
-    if other._engine.known is not None:
-        sums = raw_rows(other._engine.known, tasks, arms, sums)
-    left = None
-    if mine._engine.fading is not None and other._engine.fading is not None:
-        left = mine._engine.fading.meet_other(other._engine.fading, sums)
-    steps: Steps = []
-    n_pairs, after = tasks.size, None
-    if mine._engine.known is not None:
-        (tasks, arms, sums), steps, after = join_known(mine, other, task_of, arm_of, Rows(tasks, arms, sums))
-    else:
-        tasks, arms = task_of[tasks], arm_of[arms]
-    slots = store.claim(tasks, arms)
-    choice_of, more = (arm_of, Steps()) if joining is None else joining(task_of)
-    ledgers = {}
-    for ledger in other._ledgers():
-        copy = Ledger(ledger.prefix, mine._features.n_features, ledger.first)
-        copy.reserve(ledger.size)
-        copy.add_many(task_of[ledger.task], choice_of[ledger.arm], 0.0, ledger.context)
-        copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
-        copy.forget(copy.task < 0)  # what belongs to tasks that stay where they are
-        ledgers[ledger.prefix] = copy
-    refresh = store.new_refresh(slots, arms)
-    steps += mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
-    steps += mine._tasks.taking(mine._engine.store, new)
-    steps += [
-        partial(mine._adopted.update, ledgers),
-        partial(mine._origins.update, other._origins),
-        partial(mine._arms.__dict__.update, retired=retired),
-        *mine._arms.activating(active),
-        partial(mine.__dict__.update, _decided=mine._decided + decided, _rng=mine._stream(mine._decided + decided)),
-        *store.adding_sums(slots, arms, sums),
-        *more,
-    ]
-    if isinstance(store, SiteStore) and isinstance(other._engine.store, SiteStore):
-        theirs = other._engine.store
-        if mine._engine.known is None or other._engine.known is None or after is None:
-            steps += store.adding_sites(slots, theirs, left)
-        else:
-            known, first = (mine._engine.known, other._engine.known, after), slice(n_pairs)
-            steps += adding_known_sites(store, theirs, known, slots[first], tasks[first], arms[first])
-    return steps, refresh
+    arms, theirs = mine.names.arms, other.names.arms
+    task_labels = list(other.names.tasks)
+    if wanted is not None:
+        task_labels = [label for label in task_labels if label in wanted]
+    arm_labels, task_labels = arms.checked_all(theirs), mine.names.tasks.checked_all(task_labels)
+    new_arms = [label for label in arm_labels if label not in arms]
+    numbers = arms.numbers | {label: mine.core.n_arms + place for place, label in enumerate(new_arms)}
+    retired = arms.retired | {numbers[label] for label in new_arms if theirs.numbers[label] in theirs.retired}
+    mine.settings.require_floor(len(numbers) - len(retired))
+    if new_arms:
+        mine.settings.require_extendable()
+    # On a copy, which may fail anywhere.
+    core = new_core(mine)
+    core.method = mine.core.method
+    core.restore(mine.core.snapshot())
+    core.elsewhere = mine.core.elsewhere
+    tasks, new = mine.names.tasks.numbered(core, task_labels)
+    task_of = _mapping(other.names.tasks.numbers, task_labels, tasks)
+    arm_of = _mapping(theirs.numbers, arm_labels, np.array([numbers[label] for label in arm_labels]))
+    side = mine.known.tasks
+    known = [task for task in other.known.tasks.raw if task_of[task] >= 0 and task_of[task] not in side.raw]
+    rows = side.encode([other.known.tasks.raw[task] for task in known]) if known else None
+    raw_arms = {numbers[label]: other.known.arms.raw.get(theirs.numbers[label]) for label in new_arms}
+    columns = {arm: mine.known.arms.encode([raw])[0] if raw is not None else None for arm, raw in raw_arms.items()}
+    for encoded in columns.values():
+        add_to(core, mine, encoded)
+    core.take_tasks(new.numbers)
+    if rows is not None:
+        core.know(task_of[known], rows, np.ones(len(known), dtype=np.bool_))
+    now = max(mine.now, other.now)
+    ledgers = _merged(core, other, task_of, arm_of, now, choice_of)
+    join = joined(task_of)
+    if estimate:
+        core.renew(steps=FIT_STEPS, settled=FIT_SETTLED)
+        core.ensure_fresh()
+    core.run_in_background(mine.lock if mine.background else None)
+    with defer_interrupts():
+        mine.core.drop_background()
+        mine.core = core
+        join()
+        mine.names.tasks.take(new.labels, new.numbers)
+        arms.change(numbers, retired)
+        side.raw.update({int(task_of[task]): other.known.tasks.raw[task] for task in known})
+        mine.known.arms.raw.update({arm: raw for arm, raw in raw_arms.items() if raw is not None})
+        mine.ledgers.adopted.update({ledger.prefix: mine.ledgers.joined(ledger) for ledger in ledgers})
+        mine.ledgers.origins |= other.ledgers.origins
+        mine.stream.decided += other.stream.decided if wanted is None else 0
+
+
+def _mapping(numbers: dict[Any, int], labels: list[Any], here: IntArray) -> IntArray:
+    """Return the numbers here by those of the other fleet; -1 at the end."""
+    mapping = np.full(max(numbers.values(), default=-1) + 2, -1, dtype=np.int64)
+    mapping[[numbers[label] for label in labels]] = here
+    return mapping
+
+
+def _merged(
+    core: Core, other: Fleet, task_of: IntArray, arm_of: IntArray, now: float, choice_of: IntArray | None
+) -> list[Ledger]:
+    """Merge the core of another fleet; return its decisions, with numbers and receipts as they are here."""
+    ledgers = []
+    for ledger in other.ledgers:
+        copy = Ledger(ledger.prefix, ledger.context.shape[1], ledger.first)
+        copy.fill(ledger.columns())
+        there = copy.task[copy.live]
+        copy.forget(copy.head + np.flatnonzero((there >= 0) & (task_of[there] < 0)))  # those of tasks that do not join
+        ledgers.append(copy)
+    task, arm, decay, row, serial = (
+        np.concatenate([getattr(one, name)[one.live] for one in ledgers])
+        for name in ("task", "arm", "decay", "row", "serial")
+    )
+    gone = task < 0
+    # Decisions of a catalogue have arms of its own, and one arm inside.
+    pairs = np.where(gone, 0, task), np.where(gone | (choice_of is not None), 0, arm)
+    chosen = (arm_of if choice_of is None else choice_of)[arm]
+    here = core.merge(other.core, task_of, arm_of, now, Receipts(decay, row, serial), pairs)
+    assert here is not None
+    first = 0
+    for copy in ledgers:
+        part = slice(first, first + copy.size)
+        copy.task[copy.live] = np.where(gone[part], -1, task_of[pairs[0][part]])
+        copy.arm[copy.live] = np.where(gone[part], -1, chosen[part])
+        copy.decay[copy.live], copy.row[copy.live], copy.serial[copy.live] = (column[part] for column in here)
+        first = part.stop
+    return ledgers

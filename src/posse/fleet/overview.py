@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.families import family_of
-from posse.fleet.labels import Label
-from posse.kernels.packing import whole_matrix
-from posse.model.belief import borrowing_of
+from posse.fleet.names import Label
 from posse.showing import Sheet, Table, brief_repr
 from posse.types import Array
 
 if TYPE_CHECKING:
-    from posse.engine.known import Known
-    from posse.kernels.posterior import Belief
-    from posse.types import IntArray
+    from datetime import datetime
 
 MOST_SPREAD = 5  # coefficients and tasks that a printed overview lists
-AT_ONCE = 8192  # pairs that are counted at a time
+
+
+@dataclass(frozen=True, slots=True)
+class NoticedChange:
+    """A sudden change.
+
+    Parameters
+    ----------
+    time : datetime
+        When it was noticed, some rewards after it happened.
+    task : str, int or None
+        Of which task, or None if all of them changed.
+    """
+
+    time: datetime
+    task: Label | None
 
 
 class Coefficients(NamedTuple):
@@ -239,86 +250,3 @@ class Overview:
             ],
             "tasks": [{"task": task.task, "rewards": task.rewards, "own_share": task.own_share} for task in self.tasks],
         }
-
-
-def arm_overview(
-    belief: Belief, arm: int, label: Label, retired: bool, noise_variance: float | None = None
-) -> ArmOverview:
-    """Return one arm's population; ``noise_variance`` is that of its rewards. Default: the population's."""
-    noise = belief.noise_variance[arm] if noise_variance is None else noise_variance
-    return ArmOverview(
-        arm=label,
-        retired=retired,
-        tasks=int(belief.n_seen[arm]),
-        rewards=float(belief.rewards[arm]),
-        noise_sd=float(np.sqrt(noise)),
-        mean=belief.shared_mean[arm].copy(),
-        mean_sd=np.sqrt(np.diagonal(belief.shared_covariance[arm])),
-        covariance=belief.covariance[arm].copy(),
-    )
-
-
-def busiest_tasks(belief: Belief, n_seen: IntArray, count: int) -> list[int]:
-    """Return the tasks with the most rewards among the pairs that were seen first; without the lock.
-
-    What changes meanwhile may be counted or not, so whoever shows them asks again with :func:`task_rewards`.
-    """
-    if not count:
-        return []  # a look at the arms must not take longer for many tasks
-    rewards = np.zeros(len(belief.task_weight))
-    for seen, n in zip(belief.seen, n_seen.tolist(), strict=True):
-        for start in range(0, n, AT_ONCE):
-            slots = seen[start : min(start + AT_ONCE, n)]
-            np.add.at(rewards, belief.task_of[slots], belief.sums.counts[slots])
-    busiest = np.argsort(-rewards, kind="stable")[:count]
-    return [int(task) for task in busiest if rewards[task] > 0]
-
-
-def task_rewards(belief: Belief, tasks: list[int]) -> list[tuple[int, float]]:
-    """Return tasks that have rewards with how many they have, the most first."""
-    slots = belief.slot[np.array(tasks, dtype=np.int64), : len(belief.n_seen)]
-    rewards = np.where(slots >= 0, belief.sums.counts[slots], 0.0).sum(axis=1)
-    order = np.argsort(-rewards, kind="stable")
-    return [(tasks[place], float(rewards[place])) for place in order.tolist() if rewards[place] > 0]
-
-
-def own_share_of(belief: Belief, task: int, squares: Array) -> float:
-    """Return the weight of own data of a task, averaged over arms; its beliefs must be settled.
-
-    ``squares`` are the mean squares of the features.
-    """
-    return float(borrowing_of(belief, task, squares).own_share.mean())
-
-
-def coefficients_of(belief: Belief, task: int, arm: int) -> tuple[Array, Array]:
-    """Return mean and covariance of one arm's coefficients in one task."""
-    row = int(belief.slot[task, arm]) if task >= 0 else -1
-    d = belief.shared_mean.shape[1]
-    if row >= 0 and belief.sums.counts[row] > 0:
-        local_covariance = whole_matrix(belief.local_covariance[row])
-        leaning = np.eye(d) - local_covariance @ whole_matrix(belief.sums.gram[row])
-        own = belief.noise_variance[arm] * local_covariance
-        mean = belief.local_mean[row] + leaning @ belief.shared_mean[arm]
-    else:
-        leaning = np.eye(d)
-        own = belief.covariance[arm] / (belief.task_weight[task] if task >= 0 else 1.0)
-        mean = belief.shared_mean[arm].copy()
-    covariance = own + leaning @ belief.shared_covariance[arm] @ leaning.T
-    return mean, (covariance + covariance.T) / 2
-
-
-def over_all_tasks(known: Known, one: ArmOverview, arm: int) -> ArmOverview:
-    """Return an arm's population over all tasks, whatever is known about them."""
-    at, eye = np.array([arm]), np.eye(known.n_features)
-    effects, spread = known.tasks.effects, np.zeros_like(one.covariance)
-    variance = one.mean_sd**2
-    if arm < len(effects.mean):
-        spread = effects.mean[arm].T @ known.tasks.scatter @ effects.mean[arm]
-        z = np.tile(known.tasks.average, (known.n_features, 1))
-        variance = variance + effects.uncertainty(np.full(known.n_features, arm), z, eye)
-    return replace(
-        one,
-        mean=one.mean + known.offsets(np.array([-1]), at)[0],
-        mean_sd=np.sqrt(variance),
-        covariance=one.covariance + spread,
-    )

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from posse.engine.decide import choose
-from posse.engine.learn import prepare_one, shift_of
-from posse.engine.site_store import SiteStore
-from posse.fleet.checking import no_belief, require_truth_value
-from posse.fleet.deciding import decide_rows, preview_rows
-from posse.fleet.decision import Decision, Decisions, Ranking, decision_among
+from posse.fleet.deciding import Asked, asked_of, checked_places, draw, draw_rows
+from posse.fleet.decision import Decision, Decisions, Ranking
 from posse.fleet.fleet import Fleet
-from posse.fleet.labels import Label
-from posse.fleet.late import drop_late
-from posse.fleet.ledger import REWARDED, Ledger, Pending, parse_id
-from posse.fleet.ranking import rank_arms
-from posse.fleet.rewarding import Rewarded, find_decision, id_of, require_same, reward_rows
+from posse.fleet.late import Lesson, Rewarded, expire, id_of, require_same, reward_rows, teach
+from posse.fleet.ledger import REWARDED, Pending
+from posse.fleet.names import Label
+from posse.fleet.settings import require_truth_value
+from posse.fleet.tables import encoded_rows
 from posse.interrupts import defer_interrupts
-from posse.kernels.fleet import observe_one
 from posse.tables import library_of
 
 if TYPE_CHECKING:
-    from posse.engine.commit import Step, Steps
     from posse.features import FeatureSpec
     from posse.fleet.streaming import Progress
     from posse.types import Array
@@ -77,7 +72,6 @@ class Posse(Fleet):
         the population: what is old counts less. ``"learn"`` learns it, and starts afresh where a sudden change is
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the
         clock. :attr:`n_rewards` is then how many rewards of now the old ones are worth.
-        ``absent_reward`` needs ``count_pending=False`` then.
     time_to_live : float or None, default 2592000.0
         Seconds for which a decision may get its reward (the default is 30 days); a reward that comes again is
         recognised for as long. None is for ever, and keeps every decision in memory.
@@ -91,7 +85,7 @@ class Posse(Fleet):
     task_features : FeatureSpec, or sequence of feature names, optional
         What may be known about a task: region, size. Say it with :meth:`set_task_features`; new tasks then start where
         those like them are (``posse docs known``). Names must differ from those of ``features``. The prior is
-        "evidence", and the population is estimated in the foreground. Default: nothing.
+        "evidence". Default: nothing.
     arm_features : FeatureSpec, or sequence of feature names, optional
         What may be known about an arm: price, category. ``arms`` is then a mapping from arms to features, or a table
         with a column ``arm``; arms that are added start near those like them. For hundreds of arms that come and go,
@@ -135,10 +129,6 @@ class Posse(Fleet):
     >>> round(bandits.expected("store-18", {"age": 3, "hour": 0.5}).mean["green"], 2)  # another task has learned too
     0.85
     """
-
-    def _begin(self) -> None:
-        self._ledger = Ledger(self._prefix, self._features.n_features)
-        self._adopted: dict[str, Ledger] = {}  # of fleets that this one has learned from, by the prefix of their ids
 
     # Deciding.
 
@@ -230,65 +220,52 @@ class Posse(Fleet):
         >>> len(bandits.decide("store-17", {"age": 3}, k=2).arms)
         2
         """
-        require_truth_value(explore)
-        require_truth_value(record, "record")
-        if k is not None:
-            return rank_arms(self, task, context, eligible, k, explore, record)
+        if explore is not True or record is not True:
+            require_truth_value(explore)
+            require_truth_value(record, "record")
+        places = 1 if k is None else checked_places(k)
         x = self._features.encode(context)
-        if not record:
-            labels, rows = [self._tasks.checked(task)], None if eligible is None else [eligible]
-            return preview_rows(self, labels, np.zeros(1, dtype=np.int64), x[None], rows, explore)[0]
-        with self._lock:
-            engine, ledger = self._engine, self._ledger
-            arms, names = self._arms.active, self._arms.active_names
-            if eligible is not None:
-                arms, names = self._arms.eligible(eligible)
-            number = self._tasks.get(task)
-            if number is None:
-                self._tasks.require_loaded([task])
-            # The name as it came is as good as the one that is kept, and nearer.
-            label = task if number is not None and type(task) in (str, int) else self._tasks.checked(task)
-            now = self._clock()
-            self._expire(now)
-            if engine.fading is not None:
-                engine.fading.advance(now)
-            out = np.empty((3, len(names)))
-            new = [] if number is not None else [(label, engine.store.reserve_tasks(1)[0])]
-            if engine.store.stale:
-                engine.ensure_fresh()
-            if self._counts_pending:
-                engine.require_loaded()
-            step = max(self._steps())
-            stream: Any = self._rng.bit_generator
-            with defer_interrupts():
-                uniform = self._rng.random()
-                try:
-                    position = choose(engine, -1 if number is None else number, x, arms, step, explore, uniform, out)
-                    if position < 0:
-                        raise no_belief(label)
-                    at, arm = new[0][1] if number is None else number, int(arms[position])
-                    decision_id = f"{self._prefix}-{ledger.write(at, arm, now, x)}"
-                    decision = decision_among(decision_id, label, names, position, out.tolist())
-                    due, refresh, steps = False, None, []
-                    if self._counts_pending:
-                        due, refresh = prepare_one(engine, at, arm, provisional=True)
-                        counted: Any = self._late.absent_reward
-                        steps = engine.store.learning_waiting(at, arm, x, counted - shift_of(engine, at, arm, x))
-                    if new:  # after what may have made the arrays larger
-                        steps = [*self._tasks.taking(engine.store, new), *steps]
-                    if self._log is not None:
-                        self._note([decision], [context], now)
-                except BaseException:
-                    stream.advance(-1)  # the next decision draws what this one has drawn
-                    raise
-                # From here on nothing can fail.
-                for change in steps:
-                    change()  # type: ignore[operator]
-                self._decided += 1
-                ledger.size += 1
-            if due:
-                engine.estimate_after_one(refresh)
-            return decision
+        with self.lock:
+            now, own = self.clock(), self.ledgers.own
+            if record:
+                expire(self, now)
+            asked = asked_of(self, task, eligible, places)
+            self.core.ensure_fresh()
+            first, prefix = own.first + own.size, own.prefix
+            ids = [f"{prefix}-{first + place}" if record else "" for place in range(places)]
+            uniforms = [self.stream.next()] if places == 1 else self.stream.draw(places).tolist()
+            chosen, decisions = draw(self, asked, x, now, explore, uniforms, ids)
+            if record:
+                self._record(asked, x, chosen, decisions, context, now, ranking=k is not None)
+        return decisions[0] if k is None else Ranking(decisions)
+
+    def _record(
+        self, asked: Asked, x: Array, arms: list[int], decisions: list[Decision], context: Any, now: float, *,
+        ranking: bool,
+    ) -> None:  # fmt: skip
+        """Have decisions wait for their rewards, all of them or none."""
+        core, ledger, tasks = self.core, self.ledgers.own, self.names.tasks
+        new = asked.task < 0
+        task = core.reserve_tasks(1)[0] if new else asked.task
+        ledger.reserve(len(arms))
+        places = [ledger.write(task, arm, now, x, ahead) for ahead, arm in enumerate(arms)]
+        absent = None if self.partial else self.settings.counted
+        if absent is not None:
+            core.prepare(np.full(len(arms), task), np.array(arms))
+        with defer_interrupts():
+            if self.notes is not None:
+                self.notes.decisions(self, decisions, [context] * len(arms), x, now, ranking=ranking)
+            # From here on nothing can fail.
+            if new:
+                core.take_tasks([task])
+                tasks.take([asked.label], [task])
+            if absent is not None:
+                for at, arm in zip(places, arms, strict=True):
+                    ledger.keep(at, core.learn(task, arm, x, absent, now, is_open=True))
+            ledger.size += len(arms)
+            self.stream.decided += len(arms)
+        if absent is not None:
+            core.estimate_if_due(provisional=True)
 
     def decide_many(
         self,
@@ -339,10 +316,36 @@ class Posse(Fleet):
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
-        labels, codes, X = self._rows(tasks, contexts)
-        if not record:
-            return preview_rows(self, labels, codes, X, eligible, explore, library_of(contexts))
-        return decide_rows(self, labels, codes, X, eligible, explore, contexts)
+        labels, codes, X = encoded_rows(self, tasks, contexts)
+        with self.lock:
+            now = self.clock()
+            if record:
+                expire(self, now)
+            arms, decisions = draw_rows(self, labels, codes, X, eligible, explore, library_of(contexts))
+            if not record:
+                return replace(decisions, prefix="", first=0)
+            core, ledger = self.core, self.ledgers.own
+            numbers, new = self.names.tasks.numbered(core, labels)
+            rows = numbers[codes]
+            ledger.reserve(len(codes))
+            places = ledger.write_many(rows, arms, now, X)
+            absent = None if self.partial else self.settings.counted
+            ready = None
+            if absent is not None and len(codes):
+                values, times = np.full(len(codes), absent), np.full(len(codes), now)
+                ready = core.ready_rows(rows, arms, X, values, times, is_open=True, estimate=False)
+            with defer_interrupts():
+                if self.notes is not None:
+                    self.notes.decisions(self, decisions, contexts, X, now)
+                # From here on nothing can fail.
+                self.names.tasks.take_new(core, new)
+                if absent is not None and ready is not None:
+                    ledger.keep_many(places, absent, core.learn_ready(ready))
+                ledger.size += len(codes)
+                self.stream.decided += len(codes)
+            if absent is not None:
+                core.estimate_if_due(provisional=True)
+        return decisions
 
     # Learning.
 
@@ -384,61 +387,61 @@ class Posse(Fleet):
         With ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False``
         it is kept, and learned when the time to live is over.
         """
-        decision_id: str = id_of(decision)
-        value = self._checked_reward(value)
-        with self._lock:
-            if self._partial:
-                self._require_whole()
-            return self._learn_reward(decision_id, value, self._clock())
+        decision_id = id_of(decision)
+        value = self.settings.checked_reward(value)
+        return self._learn(decision_id, value, correct=False)
 
-    def _learn_reward(self, decision_id: str, value: float, now: float) -> bool:
-        """Learn a reward that was checked; True if it is news. The lock must be held."""
-        ledger, row, entry = find_decision(self, decision_id, now)
-        if entry.status == REWARDED:
-            require_same(decision_id, entry.reward, value)
-            return False
-        self._engine.require_loaded(one=not self._counts_pending)
-        first = ledger.first
-        self._expire(now)
-        at = ledger._head + row - (ledger.first - first)  # of older ones, which may have gone
-        engine, task, arm, x = self._engine, entry.task, entry.arm, entry.context
-        store, held = engine.store, not self._late.count_pending
-        if engine.fading is not None and not held:
-            done: Steps = [
-                partial(ledger._status.__setitem__, at, REWARDED),
-                partial(ledger._reward.__setitem__, at, value),
-            ]
-            note = partial(self._note_rewards, [decision_id], [value], now)
-            engine.fading.learn_one(now, task, arm, x, value, done, note)
+    def correct(self, decision: Decision | str, value: float) -> bool:
+        """Put another reward in the place of one that a decision has, or learn its first.
+
+        Afterwards all is as if the right reward had come in the first place, but for estimates of the population in
+        between. It is possible up to ``time_to_live``, and written to the log before it counts.
+
+        Parameters
+        ----------
+        decision : Decision or str
+            A decision, or its id.
+        value : float
+
+        Returns
+        -------
+        bool
+            False if this is the reward that it has: nothing changes.
+
+        Raises
+        ------
+        UnknownDecision, ExpiredDecision, NotFinite
+            As in :meth:`reward`.
+        InvalidValue
+            As in :meth:`reward`; and of clicks and counts if the reward is not among the last 40 of its task and arm.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> decision = bandits.decide("a", {"age": 3})
+        >>> bandits.reward(decision, 100.0), bandits.correct(decision, 1.0), bandits.n_rewards
+        (True, True, 1.0)
+        """
+        decision_id = id_of(decision)
+        value = self.settings.checked_reward(value)
+        return self._learn(decision_id, value, correct=True)
+
+    def _learn(self, decision_id: Any, value: float, *, correct: bool) -> bool:
+        """Learn a reward that was checked; return whether it is news."""
+        with self.lock:
+            self.require_whole()
+            now = self.clock()
+            ledger, at = self.ledgers.find(decision_id, self.settings.oldest(now))
+            if ledger.status[at] == REWARDED:
+                old = float(ledger.reward[at])
+                if not correct:
+                    require_same(decision_id, old, value)
+                if old == value:
+                    return False
+            expire(self, now)  # which moves no place
+            note = None if self.notes is None else partial(self.notes.rewards, self, [decision_id], [value], now)
+            teach(self, [Lesson(ledger, at, value)], now, note)
             return True
-        due, refresh, steps = False, None, None
-        if not held:
-            due, refresh = prepare_one(engine, task, arm)
-        if self._counts_pending:
-            shift, absent = shift_of(engine, task, arm, x), np.array([self._late.absent_reward])
-            steps = store.replacing_rows(
-                np.array([task]), np.array([arm]), x[None], absent - shift, np.array([value - shift])
-            )
-        elif not held and (engine.known is not None or isinstance(store, SiteStore)):
-            steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
-        # After what may have made the arrays larger.
-        ground, status, rewards = store.ground, ledger._status, ledger._reward
-        with defer_interrupts():
-            if self._log is not None:
-                self._note_rewards([decision_id], [value], now)
-            # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
-            if steps is not None:
-                for step in steps:
-                    step()  # type: ignore[operator]
-            elif not held:
-                observe_one(ground.address, arm, task, x, value)
-                store._total += 1.0
-                store.experience = int(store._total)
-            status[at] = REWARDED
-            rewards[at] = value
-        if due:
-            engine.estimate_after_one(refresh)
-        return True
 
     def reward_many(
         self, decisions: Decisions | Iterable[Decision | str], values: Iterable[float], *, errors: str = "raise"
@@ -486,10 +489,10 @@ class Posse(Fleet):
         list of Pending
             Tuples of id, task, arm and age in seconds. Those past their ``time_to_live`` are not among them.
         """
-        with self._lock:
-            now = self._clock()
-            self._expire(now)
-            waiting = [entry for ledger in self._ledgers() for entry in ledger.pending(now, self._tasks, self._arms)]
+        with self.lock:
+            now = self.clock()
+            expire(self, now)
+            waiting = [entry for ledger in self.ledgers for entry in ledger.pending(now, *self.names)]
             return sorted(waiting, key=lambda entry: -entry.age)
 
     @classmethod
@@ -555,7 +558,7 @@ class Posse(Fleet):
         ('binary', ('age',), 3.0)
         """
         from posse.features import FeatureSpec
-        from posse.fleet.fitting import fit_fleet
+        from posse.fleet.tables import fit_fleet
         from posse.logs.columns import Asked
 
         spec = features if isinstance(features, FeatureSpec) else None
@@ -601,13 +604,13 @@ class Posse(Fleet):
             the first decision.
         checkpoint : path, default None
             Where to note now and then what was learned of files that are read in batches. If it is there, a new fleet
-            goes on where it ends; remove it when all is done. For rewards that are numbers.
+            goes on where it ends; remove it when all is done.
         progress : callable, default None
-            Told rows, time and time left after every batch, see :class:`posse.fleet.streaming.Progress`.
+            Called with rows, time and time left after every batch, see :class:`posse.fleet.streaming.Progress`.
         time : str, default None
             In a fleet with ``drift``: the name of the column that says when each reward came, as dates or in seconds
-            since the epoch. Rows are learned in that order, as if they came then. None: all of them are as of now,
-            and no change is looked for among them.
+            since the epoch. Rows are learned in that order, as if they came then; of files that are read in batches,
+            those of each batch. None: all of them are as of now.
 
         Returns
         -------
@@ -628,8 +631,8 @@ class Posse(Fleet):
 
         Notes
         -----
-        A table is learned as a whole or not at all; of one that is read in batches, or with ``time``, those before an
-        error stay learned, and the error says how many rows that are.
+        A table is learned as a whole or not at all; of one that is read in batches, those before an error stay learned,
+        and the error says how many rows that are.
 
         If features wait for their scaling, it is learned from this table, once. The population is refreshed at the end
         if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False`` a table
@@ -641,11 +644,10 @@ class Posse(Fleet):
         >>> bandits.learn_many({"task": ["a", "b"], "arm": ["red", "green"], "age": [1, 2], "reward": [0.0, 1.0]})
         2
         """
-        from posse.fleet.streaming import Columns
-        from posse.fleet.table import learn_table
+        from posse.fleet.tables import Columns, learn_table
 
-        columns = Columns(task, arm, reward, missing_reward)
-        return learn_table(self, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress, time=time)
+        columns = Columns(task, arm, reward, missing_reward, time)
+        return learn_table(self, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress)
 
     def made(self, decision_ids: Iterable[Any]) -> int:
         """Return how many of these decisions were made by this fleet, or by one that it learned from.
@@ -659,12 +661,8 @@ class Posse(Fleet):
         -------
         int
         """
-        places = [place for place in map(parse_id, decision_ids) if place is not None]
-        with self._lock:
-            next_of = {ledger.prefix: ledger.next for ledger in self._ledgers()}
-            return sum(
-                prefix in self._origins and number < next_of.get(prefix, number + 1) for prefix, number in places
-            )
+        with self.lock:
+            return self.ledgers.made(decision_ids)
 
     def merge(self, other: Posse) -> None:
         """Add what another fleet has learned to this one; the other stays as it is.
@@ -701,47 +699,9 @@ class Posse(Fleet):
 
     # Inside.
 
-    def _ledgers(self) -> list[Ledger]:
-        return [self._ledger, *self._adopted.values()]
-
     def _pending_words(self) -> str:
-        pending = f"{sum(ledger.n_pending for ledger in self._ledgers())} pending"
-        return f", of which {pending} count as {self._late.absent_reward:g}" if self._counts_pending else f", {pending}"
-
-    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:
-        """Write decisions, or the places of one ranking, to the log before they count."""
-        from posse.fleet.notes import decision_records
-
-        assert self._log is not None
-        names, known = self._features.names, self._engine.known
-        raw = [dict(zip(names, self._features.raw(context), strict=True)) for context in contexts]
-        if known is not None:
-            about = {task: known.about(self._tasks.get(task)) for task in {decision.task for decision in decisions}}
-            raw = [one | about[decision.task] for one, decision in zip(raw, decisions, strict=True)]
-        self._log(decision_records(decisions, raw, now, self._behaviour.policy, rewards=self.rewards, ranking=ranking))
-
-    def _noting(self, decisions: Decisions, contexts: Any, X: Array, now: float) -> Step | None:  # noqa: ARG002
-        """Return what writes many decisions to the log before they count; ``X`` are their contexts as encoded."""
-        if self._log is None:
-            return None
-        return partial(self._note, list(decisions), self._features.raw_rows(contexts), now)
-
-    def _note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
-        """Write rewards to the log before they are learned."""
-        if self._log is not None:
-            from posse.fleet.notes import reward_records
-
-            self._log(reward_records(ids, values, now))
-
-    def _expire(self, now: float) -> None:
-        """Let decisions go that are past their time; those without a reward get the absent one, if there is one."""
-        time_to_live, ledger = self._late.time_to_live, self._ledger
-        if time_to_live is None:
-            return
-        before = now - time_to_live
-        if self._adopted or (ledger.size and ledger._time[ledger._head] < before):  # asked by every decision
-            drop_late(self, before, now)
-
-    def _adopt_ledgers(self, ledgers: Iterable[Ledger]) -> None:
-        # Whoever wrote a file may have decided more since, so new decisions get ids of their own.
-        self._adopted = {ledger.prefix: ledger for ledger in ledgers if ledger.size}
+        pending = f"{self.ledgers.n_pending} pending"
+        settings = self.settings
+        return (
+            f", of which {pending} count as {settings.absent_reward:g}" if settings.counts_pending else f", {pending}"
+        )

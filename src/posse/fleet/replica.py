@@ -1,66 +1,89 @@
-"""A fleet whose decisions are kept elsewhere: in the database of a service, which several processes may share."""
+"""A fleet whose decisions are stored elsewhere: in the database of a service, which several processes may share."""
 
 from __future__ import annotations
 
+import base64
+import json
 import math
-import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.engine.commit import commit
-from posse.engine.decide import choose
-from posse.engine.fading import Event
-from posse.engine.learn import prepare_rows
-from posse.engine.site_store import SiteStore
+from posse.core.forgetting import Event
+from posse.core.noticing import ALL_TASKS
+from posse.core.state import Receipt, Receipts
 from posse.errors import InvalidValue
-from posse.fleet.arms import adding_arm
-from posse.fleet.checking import no_belief, require_truth_value
-from posse.fleet.decision import Decision, decision_among
+from posse.fleet.decays import Decays
+from posse.fleet.deciding import asked_of, draw
+from posse.fleet.decision import Decision
 from posse.fleet.fleet import Fleet
-from posse.fleet.labels import Label
-from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
-from posse.fleet.snapshot import freeze_fleet
+from posse.fleet.joining import checked_arm, know_tasks, new_core
+from posse.fleet.learning import learn_numbered
+from posse.fleet.names import Label
+from posse.fleet.settings import Stream, require_truth_value
 from posse.fleet.views import arm_overviews
-from posse.kernels.evidence import SETTLED, STEPS
-from posse.kernels.packing import whole_matrices
-from posse.kernels.sums import Sums
+from posse.interrupts import finish
 
 if TYPE_CHECKING:
-    from posse.engine.commit import Steps
     from posse.features import FeatureSpec
     from posse.fleet.overview import ArmOverview
-    from posse.types import BoolArray, IntArray
+    from posse.types import Array, BoolArray, IntArray
 
-NEVER = 1e300  # times as many rewards
+NEVER = math.inf  # times as many rewards
+
+
+class Learned(NamedTuple):
+    """Sums over the rewards of a pair of task and arm.
+
+    Of numbers these are products; of clicks and counts ``squares`` is the sum of rewards, ``moment`` that of contexts,
+    and ``gram`` that of their squares.
+    """
+
+    gram: Array
+    moment: Array
+    squares: float
+    rewards: float
 
 
 class Replica(Fleet):
     """A fleet that decides and learns, and remembers no decision.
 
-    Whoever asks keeps what was decided, and tells :meth:`learn` all of it with the reward. All replicas that have
+    Whoever asks stores what was decided, and passes all of it to :meth:`learn` with the reward. All replicas that have
     learned the same rewards believe the same, up to when the population was estimated last; one of them estimates
     (``leading``), the others :meth:`adopt` what it found. Of clicks and counts every replica estimates, at places that
     the order of the rewards determines, so it must learn them in the order of the others.
 
     Parameters are those of :class:`posse.Posse`.
+
+    Attributes
+    ----------
+    applied : int
+        The number of the last change of a log that was learned; it changes together with what is learned.
+    settled : int
+        The change as of which rewards were learned, if that is later than the one that was applied.
+    unlearned : int
+        Rewards of the log that were left out, since they cannot be learned.
+    unsettled : bool
+        Whether rewards took the place of others in another way than a fleet that learns the log from its start would
+        have it: then the log is to be learned again.
     """
 
-    def _begin(self) -> None:
-        if self._engine.fading is not None:
-            self._engine.fading.deferred = True
-        self._leads = True
-        self._engine.learns_first = True  # others wait for whoever learns
-        self.applied = 0
-        """The number of the last change of a log that was learned; it changes together with what is learned."""
-        self.settled = 0
-        """The change as of which rewards were learned, if that is later than the one that was applied."""
-        self.unlearned = 0
-        """Rewards of the log that were left out, since they cannot be learned."""
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.applied = self.settled = self.unlearned = 0
+        self.unsettled = False
+        self._decays, self._leads = Decays(), True
+        self.components = (self._decays,)
+        self._take_part()
+
+    def _take_part(self) -> None:
+        """Have the core notice changes, but let them count once they are in the log."""
+        self.core.deferred = True
+        self.leading = self._leads
 
     @property
     def leading(self) -> bool:
@@ -69,38 +92,45 @@ class Replica(Fleet):
 
     @leading.setter
     def leading(self, value: bool) -> None:
-        with self._lock:
-            self._leads = bool(value)
+        with self.lock:
+            self._leads = self.core.watching = bool(value)
             # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
-            growth = self._behaviour.refresh_growth
-            self._engine.growth = growth if self._leads or not self.shares_population else NEVER
-            if self._engine.fading is not None:
-                self._engine.fading.watching = self._leads
+            follows = not self._leads and self.shares_population
+            self.core.growth = NEVER if follows else self.settings.refresh_growth
 
     @property
     def shares_population(self) -> bool:
         """Whether one replica estimates the population for all; else each estimates its own."""
-        return is_shared(self)
+        return self.settings.prior == "evidence" and not self.settings.robust and self.rewards == "number"
 
     @property
     def learns_in_order(self) -> bool:
         """Whether what a reward says depends on those before it, as it does of clicks and counts."""
         return self.rewards != "number"
 
+    def run_in_background(self, background: Any) -> None:
+        """Estimate the population on other threads, but where each replica estimates: then at places of the log."""
+        super().run_in_background(background and not self.learns_in_order)
+
     @property
     def logged_features(self) -> FeatureSpec:
         """What the context of a decision in the log is made of."""
         return self._features
 
+    @property
+    def now(self) -> float:
+        """The time as of which the fleet is looked at: that of the latest reward, the same for all replicas."""
+        return self.core.now if self.fades else 0.0
+
     def look(self) -> None:
         """Estimate the population now if that is due before anything can be believed, after catching up, say."""
-        with self._lock:
-            self._engine.ensure_fresh()
+        with self.lock:
+            self.core.ensure_fresh()
 
     def knows(self, task: Label) -> bool:
         """Whether a task has rewards."""
-        with self._lock:
-            return task in self._tasks
+        with self.lock:
+            return task in self.names.tasks
 
     @contextmanager
     def reserved(self, patience: float = 0.0) -> Iterator[bool]:
@@ -108,50 +138,37 @@ class Replica(Fleet):
 
         A negative patience waits for ever.
         """
-        got = self._lock.acquire(timeout=patience)
+        got = self.lock.acquire(timeout=patience)
         try:
             yield got
         finally:
             if got:
-                self._lock.release()
+                self.lock.release()
 
     def populations(self) -> dict[Label, ArmOverview]:
         """Return every arm's population."""
-        with self._lock:
-            self._engine.ensure_fresh()
+        with self.lock:
+            self.core.ensure_fresh()
             return {arm.arm: arm for arm in arm_overviews(self)}
 
     def start_apart(self, decided: int) -> None:
-        """Draw from a stream of its own from here on, and go on counting from so many decisions."""
-        with self._lock:
-            self._seed = secrets.randbits(63)
-            self._decided = decided
-            self._seek()
+        """Draw from a stream of its own from here on, and go on counting from this number of decisions."""
+        with self.lock:
+            self.stream = Stream(secrets.randbits(63), decided)
 
     def propose(
         self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True
     ) -> Decision:
-        """Choose an arm as :meth:`posse.Posse.decide` does, and keep nothing; the id is new in all the world."""
+        """Choose an arm as :meth:`posse.Posse.decide` does, and store nothing; the id is new in all the world."""
         x = self._features.encode(context)
         require_truth_value(explore)
-        with self._lock:
-            arms, names = self._arms.active, self._arms.active_names
-            if eligible is not None:
-                arms, names = self._arms.eligible(eligible)
-            number = self._tasks.get(task)
-            label = task if number is not None and type(task) is str else self._tasks.checked(task)
-            if self._engine.store.stale:
-                self._engine.ensure_fresh()
-            out = np.empty((3, len(names)))
-            position = choose(
-                self._engine, -1 if number is None else number, x, arms, max(self._steps()), explore,
-                self._rng.random(), out,
-            )  # fmt: skip
-            if position < 0:
-                raise no_belief(label)
-            self._decided += 1
-            number = self._decided
-        return decision_among(f"{self._prefix}-{number}", label, names, position, out.tolist())
+        with self.lock:
+            asked = asked_of(self, task, eligible)
+            self.core.ensure_fresh()
+            ids = [f"{self.ledgers.own.prefix}-{self.stream.decided + 1}"]
+            _, (decision,) = draw(self, asked, x, self.now, explore, [self.stream.next()], ids)
+            self.stream.decided += 1
+        return decision
 
     def learn(
         self,
@@ -166,16 +183,17 @@ class Replica(Fleet):
         catching_up: bool = False,
         times: Sequence[float] | None = None,
         numbers: Sequence[int] | None = None,
+        first: Sequence[int | None] | None = None,
     ) -> None:
-        """Learn rewards, those of retired arms too.
+        """Learn rewards, those of retired arms too: all of them, or none if one is refused.
 
         Parameters
         ----------
         tasks, arms, contexts, rewards
-            One row each. What is wrong with a row is an error, and nothing is learned.
+            One row each.
         replaces : sequence, optional
-            What each row was learned with before, None for those that are new. A row may be new and replaced in one
-            call. Default: all are new.
+            The reward that each row was learned with before, None for those that are new. A row may be new and replaced
+            in one call. Default: all are new.
         provisional : bool
             Whether all of them are decisions that wait for their reward.
         applied : int, optional
@@ -187,65 +205,151 @@ class Replica(Fleet):
         times : sequence of float, optional
             When each reward came, for a fleet with drift, whose sums depend on nothing else. Default: now.
         numbers : sequence of int, optional
-            The number of each of them in a log. Fleets that learn row by row (with drift, and catalogues) have
-            learned those up to :attr:`applied` if one raises; others have learned none.
+            The number of each of them in a log.
+        first : sequence, optional
+            The number with which each was learned first, of those that replace another. Default: found by its values.
         """
-        if not rewards:
-            if applied is not None:
-                self.applied = applied
-            return
-        X = self._features.encode_many(contexts)
-        y = np.array(rewards, dtype=np.float64)
-        if self.rewards != "number":
-            y = self._behaviour.family.check_many(y)
-        old = None
-        if replaces is not None and replaces.count(None) < len(replaces):
+        X = self._features.encode_many(contexts) if len(rewards) else np.zeros((0, self._features.n_features))
+        y = self.settings.family.check_many(np.array(rewards, dtype=np.float64))
+        old = np.full(y.size, np.nan)
+        if replaces is not None:
             old = np.array([np.nan if value is None else value for value in replaces], dtype=np.float64)
-        with self._lock:
-            labels = self._tasks.checked_all(dict.fromkeys(tasks))
-            known, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
-            task_numbers = _looked_up(dict(zip(labels, known.tolist(), strict=True)), tasks)
-            arm_numbers = _looked_up({arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}, arms)
-            if old is not None:
-                self._require_learned(task_numbers, arm_numbers, np.isnan(old))
-            if self._engine.fading is not None:
-                if numbers is None and applied is not None:
-                    numbers = [*[self.applied] * (y.size - 1), applied]
-                came = np.full(y.size, self._clock()) if times is None else np.array(times, dtype=np.float64)
-                commit(self._tasks.taking(self._engine.store, new))
-                self._engine.fading.learn_rows(
-                    task_numbers, arm_numbers, X, y, came, estimate=not catching_up,
-                    moving=None if numbers is None else partial(self._moving, numbers),
-                )  # fmt: skip
-                if applied is not None:
-                    self.applied = applied
-                return
-            update = prepare_rows(
-                self._engine, task_numbers, arm_numbers, X, y, old=old, refresh=not catching_up,
-                provisional=provisional, waiting=self._counts_pending,
-            )  # fmt: skip
-            steps = [*self._tasks.taking(self._engine.store, new), *update.steps]
+        came = np.full(y.size, self.clock()) if times is None else np.array(times, dtype=np.float64)
+        with self.lock:
+            core, labels = self.core, self.names.tasks.checked_all(dict.fromkeys(tasks))
+            known, new = self.names.tasks.numbered(core, labels)
+            of_tasks = _looked_up(dict(zip(labels, known.tolist(), strict=True)), tasks)
+            of_arms = _looked_up({arm: self.names.arms.number(arm) for arm in dict.fromkeys(arms)}, arms)
+            self._require_learned(of_tasks, of_arms, np.isnan(old))
+            core.prepare(of_tasks, of_arms, sums_only=catching_up)
+            at = None if numbers is None else np.array(numbers, dtype=np.int64)
+            was = [None] * y.size if first is None else first
+            waits = provisional or self.settings.counts_pending
+            steps: list[Callable[[], object]] = [partial(self.names.tasks.take_new, core, new)] if new.labels else []
+            for is_new, rows in self._parts(np.isnan(old)):
+                some = of_tasks[rows], of_arms[rows], X[rows], y[rows], came[rows]
+                if not is_new:
+                    steps += self._replacing(*some, old[rows], [was[row] for row in rows.tolist()])
+                    continue
+                serials = None if at is None or not self._finds_by_number else at[rows]
+                steps += self._learning(some, serials, refresh=not catching_up, is_open=waits)
             if applied is not None:
-                steps.append(partial(self.__dict__.update, applied=applied))
-            commit(steps)
-            self._engine.estimate_after(update)
+                steps.append(partial(setattr, self, "applied", applied))
+            finish(steps)
+            if not catching_up or self.learns_in_order:
+                core.ensure_fresh()
+                core.estimate_if_due(provisional=provisional)
+
+    @property
+    def _finds_by_number(self) -> bool:
+        """Whether what a reward said when it was learned is to be found again by its number."""
+        return self.fades or self.rewards != "number"
+
+    def _parts(self, new: BoolArray) -> Iterator[tuple[bool, IntArray]]:
+        """Yield rows that are all new, or all not, in an order that says the same as their own."""
+        if not self._finds_by_number:  # sums mind no order
+            yield from ((is_new, np.flatnonzero(new == is_new)) for is_new in (True, False) if (new == is_new).any())
+            return
+        cuts = np.flatnonzero(new[1:] != new[:-1]) + 1
+        for rows in np.split(np.arange(new.size), cuts):
+            if rows.size:
+                yield bool(new[rows[0]]), rows
+
+    def _learning(
+        self, rows: Any, serials: IntArray | None, *, refresh: bool, is_open: bool
+    ) -> list[Callable[[], object]]:
+        """Return the steps that learn new rewards."""
+        receipts: list[Receipts] = []
+
+        def learn() -> None:
+            receipts.append(learn_numbered(self, *rows, refresh=refresh, is_open=is_open, serials=serials))
+
+        if serials is None or self.rewards != "number":
+            return [learn]
+        return [learn, lambda: self._decays.add(serials, receipts[0].decay, wait=is_open)]
+
+    def _replacing(
+        self, tasks: IntArray, arms: IntArray, X: Array, y: Array, times: Array, old: Array, first: list[int | None]
+    ) -> Iterator[Callable[[], object]]:
+        """Yield the steps that put rewards in the place of those that their decisions counted as."""
+        columns: Any = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
+        for row in zip(*columns, strict=True):
+            found: list[tuple[Receipt, bool]] = []
+            yield partial(self._replace, found, *row)
+            yield partial(self._close, found, row[-1])
+            if self.learns_in_order:
+                yield self.core.estimate_if_due
+
+    def _replace(
+        self, found: list[tuple[Receipt, bool]], task: int, arm: int, x: Array, value: float, now: float,
+        before: float, number: int | None,
+    ) -> None:  # fmt: skip
+        """Put a reward in the place of another; add its receipt, and whether it waited for that, to ``found``."""
+        receipt, waited = self._learned_first(task, arm, x, before, number)
+        # What clicks and counts said of others, and estimates until now, came of the reward that was there.
+        self.unsettled |= receipt is None or (not waited and self.learns_in_order)
+        if receipt is not None:
+            # A correction is no news about the time: a log that has it from the start does not say when it came.
+            receipt = self.core.replace(receipt, value, now if waited else self.core.now)
+            found.append((receipt, waited))
+
+    def _close(self, found: list[tuple[Receipt, bool]], number: int | None) -> None:
+        """Note that a reward that was replaced waits for no other."""
+        if number is not None and found and self.rewards == "number" and self._finds_by_number:
+            self._decays.close(number)
+        for receipt, waited in found:
+            if waited:
+                self.core.close(receipt)
+
+    def _learned_first(
+        self, task: int, arm: int, x: Array, before: float, number: int | None
+    ) -> tuple[Receipt | None, bool]:
+        """Return what was learned of a decision, None if that is known no more, and whether it waits for its reward."""
+        if number is None or not self._finds_by_number:
+            return self.core.open_receipt(task, arm, x, before), True
+        if self.rewards != "number":
+            receipt = self.core.receipt_of(task, arm, number)
+            return receipt, receipt is not None and self.core.is_open(receipt)
+        found = self._decays.find(number)
+        if found is None:
+            return None, False
+        return Receipt(task, arm, x, before, found[0], -1, -1), found[1]
+
+    def _require_learned(self, tasks: IntArray, arms: IntArray, new: BoolArray) -> None:
+        """Raise if a row is to be replaced whose pair has learned nothing and is not among the new ones."""
+        if new.all():
+            return
+        sums = self.core.sums(np.unique(tasks[~new]))
+        there = set(zip(sums.tasks.tolist(), sums.arms.tolist(), strict=True))
+        there |= set(zip(tasks[new].tolist(), arms[new].tolist(), strict=True))
+        if not there.issuperset(zip(tasks[~new].tolist(), arms[~new].tolist(), strict=True)):
+            raise InvalidValue("a reward replaces one that was never learned; learn its decision first")
 
     def know_tasks(self, tasks: Mapping[Label, Mapping[str, Any]], *, applied: int) -> None:
         """Know something about tasks, which is the change of this number in a log; see :meth:`set_task_features`.
 
         Of clicks and counts, which learn in order, one task at a time: an estimate may be due after each.
         """
-        from posse.fleet.knowing import set_task_features
+        with self.lock:
+            know_tasks(self, tasks, lambda: setattr(self, "applied", applied))
 
-        done: Steps = [partial(self.__dict__.update, applied=applied)]
-        if self.learns_in_order:
-            # As after a reward: one that was interrupted is made up for, in the same way, before the next reward.
-            set_task_features(self, tasks, done, steps=STEPS, settled=SETTLED)
-        else:
-            set_task_features(self, tasks, done)
+    def know_arms(self, arms: Mapping[Any, Any]) -> None:
+        """Know something about arms before the first reward; about the others nothing is known."""
+        from posse.fleet.menu import read_menu
 
-    def _moving(self, numbers: Sequence[int], row: int) -> Steps:
-        return [partial(self.__dict__.update, applied=numbers[row])]
+        arms = {arm: values for arm, values in arms.items() if arm in self.names.arms}
+        if not arms:
+            return
+        with self.lock:
+            assert self.known.arms.spec is not None
+            assert not self.core.n_rewards
+            menu = read_menu(arms, self.known.arms.spec, self.names.arms)
+            self.known.arms.raw = {
+                self.names.arms.number(arm): raw for arm, raw in zip(menu.arms, menu.all_raw(), strict=True)
+            }
+            self.core = new_core(self)
+            self.run_in_background(self.background)
+            self._take_part()
 
     def try_arms(
         self, arms: Iterable[Label], retired: Iterable[Label], features: Mapping[Any, Any] | None = None
@@ -266,112 +370,109 @@ class Replica(Fleet):
         InvalidValue
             If an arm cannot be added to this fleet, or none would be left to choose.
         """
-        with self._lock:
+        with self.lock:
             active = set(arms) - set(retired)
             if not active:
                 raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
-            for arm in active.difference(self._arms.active_names):
-                adding_arm(self, arm, (features or {}).get(arm) if arm not in self._arms else None)
+            for arm in active.difference(self.arms):
+                checked_arm(self, arm, (features or {}).get(arm) if arm not in self.names.arms else None)
 
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
 
         ``counts`` is False for one that was to replace another: then there is not one reward less.
         """
-        with self._lock:
+        with self.lock:
             self.__dict__.update(unlearned=self.unlearned + counts, applied=applied)
 
-    def _require_learned(self, tasks: IntArray, arms: IntArray, new: BoolArray) -> None:
-        """Raise if a row is to be replaced whose pair has learned nothing and is not among the new ones."""
-        there = set(zip(tasks[new].tolist(), arms[new].tolist(), strict=True))
-        for task, arm in zip(tasks[~new].tolist(), arms[~new].tolist(), strict=True):
-            slot = self._engine.store.slot_of(task, arm)
-            if (slot < 0 or not self._engine.store.belief.sums.counts[slot] > 0) and (task, arm) not in there:
-                raise InvalidValue("a reward replaces one that was never learned; learn its decision first")
+    def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Learned]]:
+        """Return :attr:`applied`, and sums over the rewards of every pair that has some, as they came.
 
-    def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Sums]]:
-        """Return :attr:`applied`, and count, sum of squares, moment and Gram matrix of every pair with rewards.
-
-        Gram matrices are upper triangles (see :mod:`posse.kernels.packing`). Tasks without rewards are left out. Of
-        clicks and counts these are sums over sites, and what is returned are count, sum of rewards, sums of contexts
-        and sums of their squares.
+        Gram matrices are upper triangles, row after row. Tasks without rewards are left out. In a fleet with drift sums
+        are aged, of clicks and counts they are not.
         """
-        with self._lock:
-            numbers = {task: number for task in tasks if (number := self._tasks.get(task)) is not None}
-            belief = self._engine.store.belief
-            slots = belief.slot[list(numbers.values())]
-            rows, arms = np.nonzero(slots >= 0)
-            taken = slots[rows, arms]
-            self._engine.store.fade_overdue(taken)
-            of_sites = isinstance(self._engine.store, SiteStore)
-            kept = self._engine.store.plain_sums() if isinstance(self._engine.store, SiteStore) else belief.sums
-            sums = Sums(*(array[taken] for array in kept))
-            known = self._engine.known
-            if known is not None and not of_sites:
-                whole = sums._replace(gram=whole_matrices(sums.gram))
-                raw = known.raw_sums(belief.task_of[taken], arms, whole)
-                sums = sums._replace(moment=raw.moment, sum_of_squares=raw.sum_of_squares)
-            applied = self.applied
-        labels = list(numbers)
-        return applied, {
-            (labels[rows[i]], self._arms.label(int(arms[i]))): Sums(*(array[i] for array in sums))
-            for i in np.flatnonzero(sums.counts != 0)
-        }
+        with self.lock:
+            numbers = [number for task in tasks if (number := self.names.tasks.get(task)) is not None]
+            applied, asked = self.applied, np.array(numbers, dtype=np.int64)
+            if self.rewards == "number":
+                sums: Any = self.core.sums(asked, self.now)
+                parts = sums.gram, sums.moment, sums.squares, sums.counts
+            else:
+                sums = self.core.plain_sums(asked)
+                parts = sums.squares, sums.contexts, sums.total, sums.counts
+            label, arm = self.names.tasks.label, self.names.arms.label
+            pairs = [(label(task), arm(k)) for task, k in zip(sums.tasks.tolist(), sums.arms.tolist(), strict=True)]
+        return applied, {pair: Learned(*row) for pair, row in zip(pairs, zip(*parts, strict=True), strict=True)}
 
-    def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
-        """Return what writes the state of now to a file, whatever is learned until then."""
-        return freeze_fleet(self)
-
-    def dump_population(self) -> bytes | None:
-        """Return the population in force, or None if it is not one that replicas share or none was estimated."""
-        return dump_population(self) if self.shares_population and estimated_at(self) > 0 else None
+    # The population of a replica that leads.
 
     @property
     def estimated_at(self) -> float:
         """How many rewards the population in force was estimated from."""
-        return estimated_at(self)
+        return self.core.estimated_at
 
     @property
     def estimate(self) -> int:
         """A number that is another whenever another population is in force."""
-        return int(self._engine.store._capacity.generation[0])
+        return self.core.version
+
+    def dump_population(self) -> bytes | None:
+        """Return the population in force, or None if it is not one that replicas share or none was estimated."""
+        if not self.shares_population or not self.estimated_at > 0:
+            return None
+        with self.lock:
+            arrays = self.core.population()
+        return json.dumps(
+            {
+                name: {"shape": one.shape, "type": one.dtype.str, "data": base64.b64encode(one.tobytes()).decode()}
+                for name, one in arrays.items()
+            }
+        ).encode()
+
+    def adopt(self, population: bytes) -> bool:
+        """Believe in the population that another replica estimated; False if it is of other arms."""
+        if not self.shares_population:
+            return False
+        given = _read(population)
+        with self.lock:
+            try:
+                return self.core.adopt(given)
+            except ValueError as error:
+                raise InvalidValue(
+                    f"expected a population of this version of posse, got another version's ({error}); let all "
+                    "processes run the same version"
+                ) from None
+
+    # Changes that are noticed.
 
     def noticed(self) -> list[dict[str, Any]]:
         """Return what was noticed about changes since the last time, as plain values for :meth:`notice`.
 
-        Nothing of it counts before all replicas are told, this one too; so it counts at one place of the log.
+        Nothing of it counts before all replicas have it, this one too; so it counts at one place of the log.
         """
-        with self._lock:
-            if self._engine.fading is None:
-                return []
-            events, self._engine.fading.events = self._engine.fading.events, []
-            return [
-                {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
-                if event.half_life is not None
-                else {"time": event.time, "everywhere": event.everywhere, "task": self._label_of(event.task)}
-                for event in events
-            ]
+        with self.lock:
+            events, self.core.events = list(self.core.events), []
+            return [self._as_json(event) for event in events]
 
-    def _label_of(self, task: int) -> Label | None:
-        return self._tasks.label(task) if self._tasks.has(task) else None
+    def _as_json(self, event: Any) -> dict[str, Any]:
+        if event.half_life is not None:
+            return {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
+        task = self.names.tasks.label(event.task) if self.names.tasks.has(event.task) else None
+        return {"time": event.time, "everywhere": event.task == ALL_TASKS, "task": task}
 
     def notice(self, event: dict[str, Any], matches: Callable[[Label], bool]) -> None:
-        """Let what some replica noticed be so; ``matches`` tells the task that it is of."""
-        with self._lock:
-            if self._engine.fading is None:
-                return
+        """Let what some replica noticed be so; ``matches`` says which task it is of."""
+        with self.lock:
             if "half_life" in event:
                 half_life = math.inf if event["half_life"] is None else float(event["half_life"])
-                self._engine.fading.apply(Event(event["time"], half_life, False, -1))
+                self.core.apply(Event(event["time"], half_life=half_life))
                 return
-            task = -1
+            numbers = self.names.tasks.numbers
+            task: int | None = ALL_TASKS
             if not event["everywhere"]:
-                task = next((number for label, number in self._tasks.numbers.items() if matches(label)), -1)
-            self._engine.fading.apply(Event(event["time"], None, event["everywhere"], task))
-
-    def adopt(self, population: bytes) -> bool:
-        """Believe in the population that another replica estimated; False if it is of other arms."""
-        return self.shares_population and adopt_population(self, population)
+                task = next((number for label, number in numbers.items() if matches(label)), None)
+            if task is not None:
+                self.core.apply(Event(event["time"], task=task))
 
     def discard(self, matches: Callable[[Label], bool]) -> int:
         """Forget all tasks whose names match; return how many."""
@@ -382,3 +483,14 @@ class Replica(Fleet):
 
 def _looked_up(numbers: dict[Label, int], labels: Sequence[Label]) -> IntArray:
     return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    try:
+        return {
+            name: np.frombuffer(base64.b64decode(entry["data"]), dtype=entry["type"]).reshape(entry["shape"]).copy()
+            for name, entry in json.loads(data).items()
+            if entry["type"] in ("<f8", "<i8", "|b1")
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidValue(f"this is not a population that posse wrote: {error}") from None

@@ -8,12 +8,9 @@ forgotten.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from posse.engine.commit import Steps
 
 if TYPE_CHECKING:
     from posse.types import Array, BoolArray, IntArray
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 START = 0.1  # of the noise variance: how far arms are believed to be from their features before any reward
 PSEUDO_ARMS = 4.0  # that START counts as
 GRID = np.logspace(-4, 3, 113)  # of the variance, over the noise variance
-FIRST_ROOM = 64
+FIRST_SIZE = 64
 
 
 class Residuals:
@@ -34,9 +31,9 @@ class Residuals:
         self.variance = START
         self.n_pairs = 0
         self._row: dict[tuple[int, int], int] = {}
-        self._task, self._arm = (np.zeros(FIRST_ROOM, dtype=np.int64) for _ in range(2))
-        self._sums: Array = np.zeros((2, FIRST_ROOM))  # information and moment of every pair
-        self._of_arm: Array = np.zeros((2, FIRST_ROOM))  # the same of every arm
+        self._task, self._arm = (np.zeros(FIRST_SIZE, dtype=np.int64) for _ in range(2))
+        self._sums: Array = np.zeros((2, FIRST_SIZE))  # information and moment of every pair
+        self._of_arm: Array = np.zeros((2, FIRST_SIZE))  # the same of every arm
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray, Array]:
@@ -50,67 +47,50 @@ class Residuals:
         variance = 1.0 / (information + 1.0 / self.variance)
         return variance * moment, variance
 
-    def reserve_arms(self, count: int) -> None:
-        """Make room for so many arms."""
-        if count > self._of_arm.shape[1]:
-            room = np.zeros((2, 2 * count))
-            room[:, : self._of_arm.shape[1]] = self._of_arm
-            self._of_arm = room
+    def reserve(self, n_arms: int, n_pairs: int = 1) -> None:
+        """Make capacity for this many arms, and for further pairs."""
+        if n_arms > self._of_arm.shape[1]:
+            of_arm = np.zeros((2, 2 * n_arms))
+            of_arm[:, : self._of_arm.shape[1]] = self._of_arm
+            self._of_arm = of_arm
+        if self.n_pairs + n_pairs > self._task.size:
+            pad = (0, 2 * (self.n_pairs + n_pairs) - self._task.size)
+            grown = {"_task": np.pad(self._task, pad), "_arm": np.pad(self._arm, pad)}
+            self.__dict__.update(grown, _sums=np.pad(self._sums, ((0, 0), pad)))
 
-    def adding(self, task: int, arm: int, information: float, moment: float) -> Steps:
-        """Add what one reward says; there must be room for the arm."""
-        row = self._row.get((task, arm), self.n_pairs)
-        if row == self._task.size:
-            grown = {"_task": np.zeros(2 * row, dtype=np.int64), "_arm": np.zeros(2 * row, dtype=np.int64)}
-            sums = np.zeros((2, 2 * row))
-            grown["_task"][:row], grown["_arm"][:row], sums[:, :row] = self._task, self._arm, self._sums
-            self.__dict__.update(grown, _sums=sums)
-        news = np.array([information, moment])
-        steps: Steps = [
-            partial(self._sums.__setitem__, (slice(None), row), self._sums[:, row] + news),
-            partial(self._of_arm.__setitem__, (slice(None), arm), self._of_arm[:, arm] + news),
-        ]
-        if row == self.n_pairs:
-            steps += [
-                partial(self._task.__setitem__, row, task),
-                partial(self._arm.__setitem__, row, arm),
-                partial(self._row.__setitem__, (task, arm), row),
-                partial(self.__dict__.update, n_pairs=row + 1),
-            ]
-        return steps
+    def add(self, task: int, arm: int, information: float, moment: float) -> None:
+        """Add the message of one reward; there must be capacity."""
+        row = self._row.setdefault((task, arm), self.n_pairs)
+        self._task[row], self._arm[row] = task, arm
+        self.n_pairs = max(self.n_pairs, row + 1)
+        for column, value in enumerate((information, moment)):
+            self._sums[column, row] += value
+            self._of_arm[column, arm] += value
 
-    def keeping(self, kept: BoolArray, numbers: IntArray | None = None) -> Steps:
-        """Keep some pairs only; ``numbers`` says which number every arm has from now on."""
+    def without(self, kept: BoolArray, numbers: IntArray | None = None) -> Residuals:
+        """Return what some pairs say; ``numbers`` has the number of every arm from now on."""
         task, arm, sums = self.pairs
         arm = arm if numbers is None else numbers[arm]
-        others = Residuals()
-        others._of_arm = np.zeros_like(self._of_arm)  # as much room as there is
-        others.replace(task[kept].copy(), arm[kept].copy(), sums[:, kept].copy())
-        return [partial(self.__dict__.update, others.__dict__, variance=self.variance)]
+        return self._with(task[kept], arm[kept], sums[:, kept])
 
-    def joining(self, task: IntArray, arm: IntArray, sums: Array) -> Steps:
-        """Add what pairs elsewhere say, none of them twice; there must be room for the arms."""
-        places = [self._row.get(pair, -1) for pair in zip(task.tolist(), arm.tolist(), strict=True)]
-        row = np.array(places, dtype=np.int64)
-        there = row >= 0
-        tasks, arms, mine = self.pairs
-        together = mine.copy()
-        together[:, row[there]] += sums[:, there]
-        totals = self._of_arm.copy()
-        for whole, part in zip(totals, sums, strict=True):
-            whole += np.bincount(arm, weights=part, minlength=whole.size)
+    def together(self, task: IntArray, arm: IntArray, sums: Array, n_arms: int) -> Residuals:
+        """Return what the pairs here and others say, of which none comes twice."""
+        row = np.array([self._row.get(pair, -1) for pair in zip(task.tolist(), arm.tolist(), strict=True)], dtype=int)
+        there, (tasks, arms, mine) = row >= 0, self.pairs
+        both = mine.copy()
+        both[:, row[there]] += sums[:, there]
+        more = np.concatenate([both, sums[:, ~there]], axis=1)
+        return self._with(np.concatenate([tasks, task[~there]]), np.concatenate([arms, arm[~there]]), more, n_arms)
+
+    def _with(self, task: IntArray, arm: IntArray, sums: Array, n_arms: int = 0) -> Residuals:
         others = Residuals()
-        others._of_arm = np.zeros_like(self._of_arm)
-        others.replace(
-            np.concatenate([tasks, task[~there]]),
-            np.concatenate([arms, arm[~there]]),
-            np.concatenate([together, sums[:, ~there]], axis=1),
-            totals,
-        )
-        return [partial(self.__dict__.update, others.__dict__, variance=self.variance)]
+        others.variance = self.variance
+        others.reserve(max(n_arms, self._of_arm.shape[1]))
+        others.replace(task.copy(), arm.copy(), sums.copy())
+        return others
 
     def totals(self, n_arms: int) -> Array:
-        """Return information and moment of so many arms."""
+        """Return information and moment of the first arms."""
         return self._of_arm[:, :n_arms]
 
     def replace(self, task: IntArray, arm: IntArray, sums: Array, totals: Array | None = None) -> bool:
@@ -126,8 +106,7 @@ class Residuals:
             same = bool(np.allclose(added, totals, rtol=1e-6, atol=1e-9 * float(np.abs(sums).sum())))
             added[...] = totals
         row = {pair: place for place, pair in enumerate(zip(task.tolist(), arm.tolist(), strict=True))}
-        room = max(FIRST_ROOM, task.size)
-        pad = (0, room - task.size)
+        pad = (0, max(FIRST_SIZE, task.size) - task.size)
         self.__dict__.update(
             _task=np.pad(task, pad), _arm=np.pad(arm, pad), _sums=np.pad(sums, ((0, 0), pad)),
             _of_arm=of_arm, _row=row, n_pairs=task.size,

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse.batches import ROWS, TableFiles
-from posse.engine.site_store import SiteStore
+from posse.core.size import LARGEST
 from posse.errors import InvalidValue, PosseError
 from posse.features.quantities import CONSTANT, SMALLEST_SPREAD, Numeric
 from posse.features.spec import FeatureSpec
-from posse.fleet.file import load_fleet
-from posse.fleet.snapshot import freeze_fleet
+from posse.fleet.file import VERSION, freeze_fleet, load_fleet
+from posse.fleet.tables import Columns
 from posse.interrupts import defer_interrupts
-from posse.kernels.linalg import LARGEST
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 KIND = "fit"  # of the file of an unfinished one
 SHARE = 20  # at most one part in so many of the time goes into checkpoints
 SECONDS = 30.0  # between two checkpoints, at least
-OWN = ("_lock", "_clock", "_log")  # what a fleet that continues keeps of its own
 
 
 class Progress(NamedTuple):
@@ -51,15 +49,6 @@ class Progress(NamedTuple):
     left: float | None
 
 
-class Columns(NamedTuple):
-    """Where rows have what is learned, and what a null reward means."""
-
-    task: str = "task"
-    arm: str = "arm"
-    reward: str = "reward"
-    missing_reward: str = "error"
-
-
 def learn_stream(
     fleet: Posse,
     table: Any,
@@ -75,10 +64,6 @@ def learn_stream(
     if checkpoint is not None:
         if files is None:
             raise InvalidValue("expected the path of files with a checkpoint, got an iterator: nobody can go on in it")
-        if isinstance(fleet._engine.store, SiteStore):
-            raise InvalidValue(
-                f"expected rewards='number' with a checkpoint, got {fleet.rewards!r}; leave the checkpoint out"
-            )
         if Path(checkpoint).exists():
             begun, learned = _continue(fleet, files, columns, checkpoint)
     if not fleet.features.ready:
@@ -87,9 +72,7 @@ def learn_stream(
                 "expected features with a known scaling for an iterator of tables, got some that wait for theirs; "
                 "give center and spread, or use FeatureSpec.learn_scaling"
             )
-        spec = learn_scaling(fleet.features, files)
-        with fleet._lock:
-            fleet._features = spec
+        fleet.features = learn_scaling(fleet.features, files)
     batches = _frames(table) if files is None else files.batches(wanted_columns(files, fleet, columns), begun)
     total = None if files is None else files.n_rows
     start = saved = time.monotonic()
@@ -121,11 +104,8 @@ def learn_stream(
             )
         raise
     if refresh and learned:
-        with fleet._lock:
-            if isinstance(fleet._engine.store, SiteStore):
-                fleet._engine.renew()
-            else:
-                fleet._engine.ensure_fresh()
+        with fleet.lock:
+            fleet.core.ensure_fresh()
     return learned
 
 
@@ -134,7 +114,7 @@ def wanted_columns(files: TableFiles, fleet: Posse, columns: Columns) -> list[st
     import polars as pl
 
     schema = files.schema
-    names = [columns.task, columns.arm, columns.reward]
+    names = [columns.task, columns.arm, columns.reward, *([] if columns.time is None else [columns.time])]
     if "context" in schema and "context" not in fleet.features.names and isinstance(schema["context"], pl.Struct):
         names.append("context")
     else:
@@ -163,7 +143,7 @@ def learn_scaling(spec: FeatureSpec, files: TableFiles) -> FeatureSpec:
             usable.std(ddof=0).alias(f"sd{number}"),
             usable.abs().max().alias(f"most{number}"),
         ]
-    found = files._safely(lambda: files.scan().select(looks).collect(engine="streaming")).row(0, named=True)
+    found = files.collect(files.scan().select(looks)).row(0, named=True)
     scaled = {}
     for number, feature in enumerate(waiting):
         mean, sd, most = (found[f"{name}{number}"] for name in ("mean", "sd", "most"))
@@ -194,7 +174,7 @@ def _save(
     rows: int,
     learned: int,
 ) -> None:
-    """Write a fleet that has learned so many rows, and what they are rows of."""
+    """Write a fleet with how many rows it has learned, and of which files and columns they are."""
     assert files is not None
     entry = {"files": files.signature, "columns": list(columns), "rows": rows, "learned": learned}
     freeze_fleet(fleet, look=False, kind=KIND, more={"fit": entry})(path)
@@ -203,34 +183,31 @@ def _save(
 def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.PathLike[str]) -> tuple[int, int]:
     """Go on where a checkpoint ends; return the rows that were read before it, and how many of them were learned."""
     from posse.container import open_container
-    from posse.fleet.file_format import WITHOUT_BELIEFS
 
-    with open_container(path, kind=KIND, versions=WITHOUT_BELIEFS) as box:
+    with open_container(path, kind=KIND, versions=(VERSION,)) as box:
         entry = box.header["fit"]
-    saved = load_fleet(type(fleet), path, clock=fleet._clock, kind=KIND)
+    saved = load_fleet(type(fleet), path, clock=fleet.clock, kind=KIND)
     if entry["files"] != files.signature or entry["columns"] != list(columns):
         raise InvalidValue(
             f"expected the checkpoint {os.fspath(path)} to be of these files and columns, got another fit's; "
             "remove it to start again, or name another"
         )
-    same = (saved.arms, saved.policy, saved.features.names) == (fleet.arms, fleet.policy, fleet.features.names)
-    if not same or saved._behaviour.prior != fleet._behaviour.prior or _drift_of(saved) != _drift_of(fleet):
+    mine, theirs = (
+        (one.arms, one.policy, one.features.names, one.settings.prior, one.settings.drift, one.rewards)
+        for one in (fleet, saved)
+    )
+    if mine != theirs:
         raise InvalidValue(
             f"expected the checkpoint {os.fspath(path)} to have the arms, features, policy, prior and drift of this "
             "fleet, got others; remove it to start again, or name another"
         )
-    with fleet._lock:
-        if fleet._tasks or fleet._decided:
+    with fleet.lock:
+        if fleet.tasks or fleet.n_decisions:
             raise InvalidValue(
                 f"expected a new fleet to continue {os.fspath(path)} with, got one that has learned already; "
                 "begin with a new one, or remove the checkpoint"
             )
-        saved._engine.lock, saved._engine.in_background = fleet._engine.lock, fleet._engine.in_background
-        fleet.__dict__.update({name: value for name, value in saved.__dict__.items() if name not in OWN})
+        own = {name: fleet.__dict__[name] for name in ("lock", "clock", "notes", "background")}
+        fleet.__dict__.update(saved.__dict__ | own)
+        fleet.run_in_background(fleet.background)
     return int(entry["rows"]), int(entry["learned"])
-
-
-def _drift_of(fleet: Posse) -> tuple[bool, float | None]:
-    """Return whether old rewards fade, and the half-life that was given."""
-    fading = fleet._engine.fading
-    return fading is not None, None if fading is None else fading.given

@@ -2,203 +2,238 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.decide import choose, decide_rows
-from posse.engine.site_store import SiteStore
-from posse.fleet.checking import require_beliefs, require_truth_value
-from posse.fleet.decision import Expectation
-from posse.fleet.drifting import drift_json
-from posse.fleet.overview import (
-    ArmOverview,
-    Coefficients,
-    Overview,
-    TaskOverview,
-    arm_overview,
-    busiest_tasks,
-    coefficients_of,
-    over_all_tasks,
-    own_share_of,
-    task_rewards,
+from posse.core.looking import (
+    arm_of,
+    context_squares_of,
+    known_scatter,
+    through,
 )
-from posse.fleet.products import squares_of
-from posse.kernels.packing import whole_matrices
-from posse.model.belief import borrowing_of
+from posse.fleet.deciding import believe_rows
+from posse.fleet.decision import Expectation
+from posse.fleet.late import expire
+from posse.fleet.overview import ArmOverview, Coefficients, Overview, TaskOverview
+from posse.fleet.settings import require_truth_value
+from posse.fleet.tables import encoded_rows
 from posse.model.borrowing import Borrowing
 from posse.model.statistics import Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from posse.fleet.fleet import Fleet
-    from posse.fleet.labels import Label
-    from posse.types import Array, IntArray
+    from posse.fleet.names import Label
+    from posse.types import Array
+
+
+def whole_matrices(triangles: Array, d: int) -> Array:
+    """Return symmetric matrices, given their upper triangles."""
+    whole = np.zeros((len(triangles), d, d))
+    rows, columns = np.triu_indices(d)
+    whole[:, rows, columns] = whole[:, columns, rows] = triangles
+    return whole
 
 
 def statistics_of(fleet: Fleet) -> Statistics:
     """Return all that was learned, as dense arrays; see :attr:`posse.Posse.statistics`."""
-    with fleet._lock:
-        position = {task: place for place, task in enumerate(fleet._tasks.numbers.values())}
-        tasks, arms, sums = fleet._engine.store.copy_of_sums()
-        dense = Statistics.zeros(
-            n_tasks=max(len(position), 1), n_arms=len(fleet._arms), n_features=fleet._features.n_features
-        )
-        sums = sums._replace(gram=whole_matrices(sums.gram))
-        if fleet._engine.known is not None:
-            sums = fleet._engine.known.raw_sums(tasks, arms, sums)
+    d = fleet.features.n_features
+    with fleet.lock:
+        position = {task: place for place, task in enumerate(fleet.names.tasks.numbers.values())}
+        tasks, arms, gram, *rest = fleet.core.sums(None, fleet.now)
+        dense = Statistics.zeros(n_tasks=max(len(position), 1), n_arms=len(fleet.names.arms), n_features=d)
     places = np.array([position[task] for task in tasks.tolist()], dtype=np.int64)
-    for field, values in zip(dense.sums, sums, strict=True):
+    for field, values in zip(dense.sums, (whole_matrices(gram, d), *rest), strict=True):
         field[arms, places] = values
     return dense
 
 
 def expected_of(fleet: Fleet, task: Label, context: Any) -> Expectation:
     """Return what is believed about active arms; see :meth:`posse.Posse.expected`."""
-    x = fleet._features.encode(context)
-    with fleet._lock:
-        number = fleet._tasks.get(task)
+    x = fleet.features.encode(context)
+    with fleet.lock:
+        number = fleet.names.tasks.get(task)
         if number is None:
-            fleet._tasks.require_loaded([task])
-        arms, names = fleet._arms.active, fleet._arms.active_names
-        out = np.empty((3, arms.size))
-        fleet._engine.ensure_fresh()
-        choose(fleet._engine, -1 if number is None else number, x, arms, 1, False, 0.0, out)
-    _, mean, sd = out.tolist()
+            fleet.names.tasks.require_loaded([task])
+        arms, names = fleet.names.arms.active
+        out = np.empty((2, arms.size))
+        fleet.core.ensure_fresh()
+        fleet.core.predict(-1 if number is None else number, x, fleet.now, arms, out)
+        fleet.core.show(out[0], out[1])
+    mean, sd = out.tolist()
     return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
-
-
-def beliefs_of_rows(
-    fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Array, eligible: Any = None, explore: bool = True
-) -> tuple[Array, Array, Array]:
-    """Return probabilities, mean and standard deviation of active arms if every row were the next decision.
-
-    Parameters
-    ----------
-    fleet : Fleet
-    labels : list of str or int
-        Distinct tasks.
-    codes : ndarray of shape (n_rows,)
-        The task of every row, by its position in ``labels``.
-    encoded : ndarray of shape (n_rows, n_columns)
-    eligible, explore
-        As in :meth:`posse.Posse.decide_many`.
-
-    Returns
-    -------
-    probabilities, mean, sd : ndarray of shape (n_rows, n_active_arms)
-        Mean and standard deviation are those of linear predictors.
-    """
-    with fleet._lock:
-        fleet._tasks.require_loaded(labels)
-        fleet._engine.ensure_fresh()
-        n = len(codes)
-        mask, rows = fleet._arms.mask(eligible, n), fleet._tasks.known(labels)[codes]
-        chosen, *parts = decide_rows(
-            fleet._engine, rows, np.ascontiguousarray(encoded), mask, fleet._steps(), explore, np.zeros(n),
-            advance=False,
-        )  # fmt: skip
-        require_beliefs(chosen, codes, labels)
-        probabilities, mean, sd = (np.ascontiguousarray(part[:, fleet._arms.active]) for part in parts)
-        return probabilities, mean, sd
 
 
 def probabilities_of(fleet: Fleet, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> Array:
     """Return the probability of each active arm in every row; see :meth:`posse.Posse.probabilities`."""
     require_truth_value(explore)
-    return beliefs_of_rows(fleet, *fleet._rows(tasks, contexts), eligible, explore)[0]
-
-
-def borrowing_in(fleet: Fleet, task: Label) -> Borrowing:
-    """Return how much a task leans on the others; see :meth:`posse.Posse.borrowing`."""
-    squares = squares_of(fleet)
-    with fleet._lock:
-        number = fleet._tasks.number(task)
-        fleet._engine.ensure_fresh()
-        fleet._engine.store.settle([number])
-        return borrowing_of(fleet._engine.store.belief, number, squares)
-
-
-def own_shares_in(fleet: Fleet, tasks: Sequence[Label]) -> Array:
-    """Return the weight of own data of tasks, averaged over arms, as an overview has it."""
-    squares = squares_of(fleet)
-    with fleet._lock:
-        numbers = [fleet._tasks.number(task) for task in tasks]
-        fleet._engine.ensure_fresh()
-        store = fleet._engine.store
-        store.settle(numbers)
-        return np.array([own_share_of(store.belief, number, squares) for number in numbers])
+    labels, codes, X = encoded_rows(fleet, tasks, contexts)
+    with fleet.lock:
+        return believe_rows(fleet, labels, codes, X, eligible, explore)[1]
 
 
 def coefficients_in(fleet: Fleet, task: Label) -> Coefficients:
     """Return the posterior of coefficients in a task; see :meth:`posse.Posse.coefficients`."""
-    with fleet._lock:
-        number = fleet._tasks.get(task)
+    with fleet.lock:
+        number = fleet.names.tasks.get(task)
         if number is None:
-            fleet._tasks.require_loaded([task])
-        engine = fleet._engine
-        engine.ensure_fresh()
-        store, at = engine.store, -1 if number is None else number
-        if number is not None:
-            store.settle([number])
-        both = {label: coefficients_of(store.belief, at, arm) for label, arm in fleet._arms.numbers.items()}
-        if engine.known is not None:
-            both = {
-                label: engine.known.coefficients(store, at, fleet._arms.numbers[label], *parts)
-                for label, parts in both.items()
-            }
+            fleet.names.tasks.require_loaded([task])
+        fleet.core.ensure_fresh()
+        at, now = -1 if number is None else number, fleet.now
+        both = {label: fleet.core.coefficients(at, arm, now) for label, arm in fleet.names.arms.numbers.items()}
     return Coefficients(
-        fleet._features.columns,
+        fleet.features.columns,
         {label: mean for label, (mean, _) in both.items()},
         {label: covariance for label, (_, covariance) in both.items()},
     )
 
 
+def borrowing_in(fleet: Fleet, task: Label) -> Borrowing:
+    """Return how much a task leans on the others; see :meth:`posse.Posse.borrowing`."""
+    with fleet.lock:
+        number = fleet.names.tasks.number(task)
+        fleet.core.ensure_fresh()
+        return _borrowing(fleet, number)
+
+
+def _borrowing(fleet: Fleet, number: int) -> Borrowing:
+    core, d, now = fleet.core, fleet.features.n_features, fleet.now
+    store, squares = core.state.store, context_squares_of(core)
+    _, arms, triangles, _, _, some = core.sums(np.array([number]), now)
+    counts, grams = np.zeros(core.n_arms), np.zeros((core.n_arms, d, d))
+    counts[arms], grams[arms] = some, whole_matrices(triangles, d)
+    contexts, project = grams.sum(axis=0), through(store.known[number], d)
+    own_share, borrowed = np.zeros(core.n_arms), np.zeros(core.n_arms)
+    for arm in range(core.n_arms):
+        view, gram = arm_of(core, arm), grams[arm]
+        spread = view.covariance / store.weight[number]
+        # Directions in which features say nothing for certain are left out.
+        used = np.flatnonzero(np.diagonal(view.before) > 0)
+        precision, there = _inverse(view.uncertainty[np.ix_(used, used)]), project[used]
+        if counts[arm] > 0:
+            # Without this task; what rounding takes below the bare prior is given back.
+            told = np.linalg.solve(gram @ spread + view.noise * np.eye(d), gram)
+            precision = precision - there @ (0.5 * (told + told.T)) @ there.T
+        least = _inverse(view.before[np.ix_(used, used)])
+        before = there.T @ _inverse(_at_least(precision, least)) @ there + spread
+        alone = project.T @ view.before @ project + spread
+        if counts[arm] > 0 and (variance := np.vdot(before, contexts)) > 0:
+            covariance = core.coefficients(number, arm, now)[1]
+            own_share[arm] = np.clip(1 - np.vdot(covariance, contexts) / variance, 0.0, 1.0)
+        more = np.diagonal(_inverse(before) - _inverse(alone)) / squares
+        borrowed[arm] = max(view.noise * float(more.mean()), 0.0)
+    return Borrowing(own_share, borrowed, counts)
+
+
+def _inverse(matrix: Array) -> Array:
+    """Return the inverse of a symmetric matrix, or the best there is of one that has none."""
+    try:
+        return np.asarray(np.linalg.inv(matrix))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(matrix, hermitian=True))
+
+
+def _at_least(precision: Array, least: Array) -> Array:
+    """Return a precision that is no less than another one in any direction."""
+    values, vectors = np.linalg.eigh(precision - least)
+    return np.asarray(least + (vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def own_shares_in(fleet: Fleet, tasks: Sequence[Label]) -> Array:
+    """Return the weight of own data of tasks, averaged over arms, as an overview has it."""
+    with fleet.lock:
+        fleet.core.ensure_fresh()
+        numbers = [fleet.names.tasks.number(task) for task in tasks]
+        return np.array([_borrowing(fleet, number).own_share.mean() for number in numbers])
+
+
 def arm_overviews(fleet: Fleet) -> list[ArmOverview]:
-    """Return every arm's population; the lock must be held."""
-    store, known = fleet._engine.store, fleet._engine.known
-    found = [
-        arm_overview(
-            store.belief, arm, label, arm in fleet._arms.retired,
-            store.noise_variance(arm) if isinstance(store, SiteStore) else None,
+    """Return every arm's population over all tasks; the lock must be held."""
+    core, d = fleet.core, fleet.features.n_features
+    _, arms, *_, counts = core.sums(None, fleet.now)
+    tasks = np.bincount(arms, minlength=core.n_arms)
+    rewards = np.bincount(arms, weights=counts, minlength=core.n_arms)
+    known, scatter = core.state.store.known[-1], known_scatter(core)
+    noise = reward_variances(fleet)
+    found = []
+    for label, arm in fleet.names.arms.numbers.items():
+        view = arm_of(core, arm)
+        project, effects = through(known, d), view.mean.reshape(-1, d)[1:]
+        found.append(
+            ArmOverview(
+                arm=label,
+                retired=arm in fleet.names.arms.retired,
+                tasks=int(tasks[arm]),
+                rewards=float(rewards[arm]),
+                noise_sd=float(np.sqrt(view.noise if noise is None else noise[arm])),
+                mean=project.T @ view.mean,
+                mean_sd=np.sqrt(np.diagonal(project.T @ view.uncertainty @ project)),
+                covariance=view.covariance + effects.T @ scatter @ effects,
+            )
         )
-        for label, arm in fleet._arms.numbers.items()
-    ]  # fmt: skip
-    return found if known is None else [over_all_tasks(known, one, arm) for arm, one in enumerate(found)]
+    return found
+
+
+def reward_variances(fleet: Fleet) -> Array | None:
+    """Return the variance of clicks or counts of every arm at their average; None for numbers."""
+    family: Any = fleet.settings.family
+    if family.name == "number":
+        return None
+    plain = fleet.core.plain_sums()
+    totals, counts = (
+        np.bincount(plain.arms, weights=part, minlength=fleet.core.n_arms) for part in (plain.total, plain.counts)
+    )
+    # Half a reward more of either kind: an arm without any click has some variance.
+    means = (totals + 0.5) / (counts + 1.0)
+    return np.array([family.variance_of(float(mean)) for mean in means])
+
+
+def rewards_by_task(fleet: Fleet) -> Array:
+    """Return how many rewards every task has, by number; the lock must be held."""
+    tasks, *_, counts = fleet.core.sums(None, fleet.now)
+    return np.asarray(np.bincount(tasks, weights=counts, minlength=fleet.core.n_tasks), dtype=np.float64)
 
 
 def overview_of(fleet: Fleet, n_tasks: int) -> Overview:
     """Return what was learned, for people to look at; see :meth:`posse.Posse.overview`."""
-    findings = fleet.findings()
-    engine, behaviour = fleet._engine, fleet._behaviour
-    with fleet._lock:
-        fleet._expire(fleet._clock())
-        engine.ensure_fresh()
-        belief, n_seen = engine.store.belief, engine.store.belief.n_seen.copy()
-    numbers = busiest_tasks(belief, n_seen, n_tasks)
-    squares = squares_of(fleet) if numbers else np.ones(0)
-    with fleet._lock:
-        engine.ensure_fresh()
-        belief = engine.store.belief
-        busiest = task_rewards(belief, [task for task in numbers if fleet._tasks.has(task)])
-        engine.store.settle([task for task, _ in busiest])
+    findings, settings = fleet.findings(), fleet.settings
+    with fleet.lock:
+        expire(fleet, fleet.clock())
+        fleet.core.ensure_fresh()
+        rewards = rewards_by_task(fleet) if n_tasks else np.zeros(0)
+        busiest = np.argsort(-rewards, kind="stable")[:n_tasks].tolist()
+        tasks = [
+            TaskOverview(
+                fleet.names.tasks.label(task), float(rewards[task]), float(_borrowing(fleet, task).own_share.mean())
+            )
+            for task in busiest
+            if rewards[task] > 0
+        ]
         return Overview(
-            policy=behaviour.policy,
-            prior=behaviour.prior,
-            columns=fleet._features.columns,
+            policy=settings.policy,
+            prior=settings.prior,
+            columns=fleet.features.columns,
             arms=arm_overviews(fleet),
-            tasks=[
-                TaskOverview(fleet._tasks.label(task), rewards, own_share_of(belief, task, squares))
-                for task, rewards in busiest
-            ],
-            n_tasks=len(fleet._tasks),
-            n_decisions=fleet._decided,
-            n_pending=sum(ledger.n_pending for ledger in fleet._ledgers()),
-            n_rewards=engine.store.n_rewards,
-            pending_reward=fleet._late.absent_reward if fleet._counts_pending else None,
+            tasks=tasks,
+            n_tasks=len(fleet),
+            n_decisions=fleet.n_decisions,
+            n_pending=fleet.ledgers.n_pending,
+            n_rewards=fleet.n_rewards,
+            pending_reward=settings.absent_reward if settings.counts_pending else None,
             findings=findings,
-            rewards=behaviour.family.name,
-            drift=None if engine.fading is None else drift_json(engine.fading, fleet._tasks),
-            effects=None if engine.known is None else fleet.effects(),
+            rewards=settings.family.name,
+            drift=drift_json(fleet) if fleet.fades else None,
+            effects=fleet.effects() if fleet.known.there else None,
         )
+
+
+def drift_json(fleet: Fleet) -> dict[str, Any]:
+    """Return what was found about changes as plain values."""
+    half_life = fleet.half_life
+    return {
+        "learned": fleet.settings.drift == "learn",
+        "half_life_days": None if half_life is None else half_life / timedelta(days=1),
+        "changes": [{"time": change.time.isoformat(), "task": change.task} for change in fleet.changes],
+    }

@@ -1,6 +1,5 @@
 """The hierarchical model: statistics in, posterior, evidence and prior out."""
 
-from posse.model.belief import new_belief
 from posse.model.estimation import estimate_prior
 from posse.model.family_prior import FamilyEstimate, estimate_family_prior
 from posse.model.posterior import Posterior, log_evidence, posterior
@@ -17,6 +16,5 @@ __all__ = [
     "estimate_family_prior",
     "estimate_prior",
     "log_evidence",
-    "new_belief",
     "posterior",
 ]

@@ -58,6 +58,7 @@ def climb_of(stats: Statistics, start: Prior | None = None, *, robust: bool = Fa
     from posse.core.select import OPTIMISTIC
     from posse.core.state import N_SLOTS
     from posse.core.store import COUNT, SQUARES, n_triangle, totals_at
+    from posse.core.sums import Pairs
     from posse.families import FAMILIES
 
     K, N, d = stats.moment.shape
@@ -73,7 +74,8 @@ def climb_of(stats: Statistics, start: Prior | None = None, *, robust: bool = Fa
     store.pairs[slots, at + SQUARES] = stats.sum_of_squares[arms, tasks]
     if start is not None:  # as if it had been estimated before: it is not started from anew
         population = with_prior(population, start)._replace(at_last=np.array([float(K)]))
-    return Climb(store, population, core.state.arm_features, int(core.state.numbers[N_SLOTS]), robust=robust)
+    pairs = Pairs.of(store, int(core.state.numbers[N_SLOTS]))
+    return Climb(store, population, core.state.arm_features, pairs, robust=robust)
 
 
 def prior_of(population: Population) -> Prior:

@@ -107,12 +107,14 @@ def estimate_family_prior(
     from posse.core.rule import Rule
     from posse.core.select import OPTIMISTIC
     from posse.core.state import N_SLOTS
+    from posse.core.sums import Pairs
 
     core = Core(n_arms, X.shape[1], family=family, rule=Rule(OPTIMISTIC, 0.0, 0.0))
     core.take_tasks(core.reserve_tasks(n_tasks))
     core.learn_rows(tasks, arms, X, y, 0.0, is_open=True, estimate=False)  # open: of open rows all are kept
     state, done, converged = core.state, 0, tasks.size == 0
-    climb = Climb(state.store, state.population, state.arm_features, int(state.numbers[N_SLOTS]), robust=False)
+    pairs = Pairs.of(state.store, int(state.numbers[N_SLOTS]))
+    climb = Climb(state.store, state.population, state.arm_features, pairs)
     if tasks.size:
         done, converged = _climb(climb, passes)
     stats = Statistics.zeros(n_tasks=n_tasks, n_arms=n_arms, n_features=X.shape[1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +13,6 @@ import numpy as np
 from posse.checks import nearest, real_array, shortened
 from posse.errors import InvalidValue, ShapeError, UnknownArm
 from posse.fleet.catalogue import Catalogue
-from posse.fleet.knowing import task_feature_names, with_more_tasks
 from posse.offline.data import LoggedBandit, check_distributions
 from posse.offline.estimators import importance_weights
 from posse.types import Array
@@ -160,7 +161,8 @@ def _with_tasks_of(fleet: Posse, raw: pl.DataFrame, tasks: list[Any]) -> tuple[P
 
     A task that the fleet knows is as it was when the fleet was saved.
     """
-    names = task_feature_names(fleet)
+    spec = fleet.known.tasks.spec
+    names = () if spec is None or not spec.ready else spec.names
     if not names or not set(names) <= set(raw.columns):
         return fleet, tasks
     mine = set(fleet.tasks)
@@ -215,3 +217,23 @@ def weights_of(target: Target, probabilities: Array, data: LoggedBandit, *, clip
     if isinstance(target, Logged):
         return np.ones(data.n_rows)
     return importance_weights(probabilities, data.arms, data.propensities, clip=clip)
+
+
+def with_more_tasks(fleet: Posse, features: Sequence[Mapping[str, Any]]) -> tuple[Posse, list[Any]]:
+    """Return a copy of a fleet that has further tasks, known by their features alone, and their names there.
+
+    The fleet itself stays as it is; a question about a task that it does not know leaves no trace.
+    """
+    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+        path = Path(folder) / "fleet.posse"
+        fleet.save(path)
+        copy = type(fleet).load(path, clock=fleet.clock)
+    labels: list[Any] = []
+    free = max((task for task in copy.tasks if isinstance(task, int)), default=-1)
+    while len(labels) < len(features):
+        free += 1
+        label = free if copy.names.tasks.kind is int else f"new task {free}"
+        if label not in copy.names.tasks:
+            labels.append(label)
+    copy.set_task_features(dict(zip(labels, features, strict=True)))
+    return copy, labels

@@ -25,7 +25,7 @@ from posse.report.stopping import improvement
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.types import Array, BoolArray, IntArray
 
 SURE = CONFIDENCE  # from which on an arm counts as the best one
@@ -103,7 +103,7 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
     at = average_contexts(fleet, tasks) if contexts is None else contexts
     predictor = over_contexts(fleet, predictors_at(fleet, tasks, codes, at))
     beliefs = expected_rewards(fleet, predictor)
-    family = fleet._behaviour.family
+    family = fleet.settings.family
     low, high = family.interval(predictor.mean, predictor.sd, CONFIDENCE)
     stranger = [unused_task(fleet.tasks)]
     typical_predictor = over_contexts(fleet, predictors_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at))
@@ -198,7 +198,7 @@ def _differs_in(fleet: Fleet, spread: Array, task: Label, arm: Label, level: flo
     off = own.mean[arm] - typical.mean[arm]
     moved = {
         name: math.sqrt(max(float(off[first:last] @ spread[first:last, first:last] @ off[first:last]), 0.0))
-        for name, (_, first, last) in zip(fleet.features.names, fleet.features._layout, strict=True)
+        for name, (_, first, last) in zip(fleet.features.names, fleet.features.layout, strict=True)
     }
     furthest = max(moved, key=moved.__getitem__, default=None)
     return furthest if furthest is not None and moved[furthest] > level else None

@@ -26,7 +26,7 @@ from posse.report.words import one
 if TYPE_CHECKING:
     from posse.families import Rewards
     from posse.fleet.fleet import Fleet
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.types import Array, IntArray
 
 LISTED = 400  # tasks on the page; the table has more

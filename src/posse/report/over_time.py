@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from posse.fleet.expecting import CONFIDENCE
 
 if TYPE_CHECKING:
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.logs import Log
     from posse.types import Array, BoolArray
 

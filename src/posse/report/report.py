@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from posse.fleet import Overview
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.logs import Names
     from posse.logs.findings import Finding
     from posse.report.best import Best, Unusual

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from posse.fleet.fleet import Fleet
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.logs import Log
     from posse.types import Array, BoolArray
 

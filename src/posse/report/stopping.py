@@ -39,7 +39,7 @@ from posse.fleet.expecting import beliefs_at, probability_best
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.types import Array, BoolArray, IntArray
 
 SHARES = (1 / 256, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the coming decisions that exploration may take

@@ -15,7 +15,7 @@ from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.features.categories import OneHot
 from posse.features.quantities import Numeric
-from posse.fleet.labels import LARGEST_NUMBER
+from posse.fleet.names import LARGEST_NUMBER
 from posse.types import Array
 
 WORDS = {str: "text", int: "a whole number", bool: "true or false"}

@@ -8,10 +8,9 @@ from typing import Any
 
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec, declare
-from posse.fleet.behaviour import LEARNING, POLICIES
 from posse.fleet.catalogue_replica import CatalogueReplica
-from posse.fleet.knowing import know_arms
 from posse.fleet.replica import Replica
+from posse.fleet.settings import LEARNING, POLICIES
 from posse.service.contexts import Contexts
 from posse.service.http.errors import ApiError
 from posse.service.settings import Limits
@@ -88,15 +87,10 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     of_rewards = {name: given.get(name, default) for name, default in OF_REWARDS.items()}
     if of_rewards["reward_window"] is not None and of_rewards["reward_events"] == "once":
         raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
-    if of_rewards["reward_events"] != "once" and given.get("drift") is not None:
+    if of_rewards["reward_events"] == "sum" and given["rewards"] == "binary":
         raise InvalidValue(
-            f"expected reward_events 'once' with drift, got {of_rewards['reward_events']!r}: a reward that has faded "
-            "cannot be replaced exactly; leave one of them out"
-        )
-    if of_rewards["reward_events"] != "once" and given.get("rewards", "number") != "number":
-        raise InvalidValue(
-            f"expected reward_events 'once' with rewards {given['rewards']!r}, got {of_rewards['reward_events']!r}: "
-            "what a click or count says depends on those before it, so it cannot be replaced; pass rewards 'number'"
+            "expected reward_events 'once' or 'last' with rewards 'binary', got 'sum': two clicks are no click; pass "
+            "rewards 'count'"
         )
     definition = {
         "arms": list(given["arms"]),
@@ -111,10 +105,10 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     definition |= known
     fleet = new_replica(definition)
     # What was left open is decided now, so that it stays the same when defaults change.
-    behaviour = fleet._behaviour
-    definition["prior"] = behaviour.prior if behaviour.policy in LEARNING else None
-    definition["exploration"] = behaviour.exploration
-    definition["refresh_growth"] = behaviour.refresh_growth
+    settings = fleet.settings
+    definition["prior"] = settings.prior if settings.policy in LEARNING else None
+    definition["exploration"] = settings.exploration
+    definition["refresh_growth"] = settings.refresh_growth
     return definition
 
 
@@ -159,7 +153,7 @@ def new_replica(definition: dict[str, Any]) -> Replica:
         **{name: definition[name] for name in OPTIONAL if name in definition},
         **known_settings(definition),
     )
-    know_arms(fleet, known_arms(definition))
+    fleet.know_arms(known_arms(definition))
     match_arms(fleet, definition)
     return fleet
 
@@ -271,9 +265,9 @@ def catalogue_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any
             "interactions"
         )
     # What was left open is decided now, so that it stays the same when defaults change.
-    definition["prior"] = fleet._behaviour.prior
-    definition["exploration"] = fleet._behaviour.exploration
-    definition["refresh_growth"] = fleet._behaviour.refresh_growth
+    definition["prior"] = fleet.settings.prior
+    definition["exploration"] = fleet.settings.exploration
+    definition["refresh_growth"] = fleet.settings.refresh_growth
     return definition
 
 

@@ -236,9 +236,7 @@ def _make_insight(work: Work) -> None:
     from posse.logs import read_log
     from posse.report import make_report
     from posse.service.report_json import report_as_json
-    from posse.shared_cache import share_cache
 
-    share_cache()
     place = Path(work["folder"])
     about = json.loads((place / ABOUT).read_text("utf-8"))
     fleet, log = Replica.load(place / FLEET), read_log(place / LOG)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import math
 import tempfile
 import threading
 import time
@@ -30,6 +31,7 @@ PART = 1 << 18  # bytes of a snapshot that are written at a time: a few millisec
 AT_ONCE = 10_000  # changes that are read at a time
 LONG_RUN = 500  # rewards that follow each other and are worth being read by themselves
 ROWS = "rows"
+RELEARNING_CALM = 20  # times as long as it took passes before a log is learned again, so that others have their turn
 MOMENT = 0.002  # seconds of learning that cost less to wait for than a thread does
 
 logger = logging.getLogger("posse.service")
@@ -63,6 +65,7 @@ class LiveFleet:
         self._learning = False  # what this process has just written
         alone = from_log and storage.is_whole(row.name)
         self._forgot = False  # a task of clicks or counts that others' sites may still know of
+        self._relearned, self._relearning_took = -math.inf, 0.0  # when that ended the last time, and how long it took
         self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.logged_features, largest)
         self._published, self._estimate_seen = -1, -1
@@ -72,7 +75,7 @@ class LiveFleet:
         if self._disagrees(self.replica):
             self._rebuild(row, self.replica)
         self.replica.start_apart(row.decisions)
-        self._relearn_forgotten()
+        self._relearn_if_due()
 
     @property
     def applied(self) -> int:
@@ -93,7 +96,7 @@ class LiveFleet:
                 if len(changes) < AT_ONCE:
                     if count:
                         self._note_time(begin)
-                    self._relearn_forgotten()
+                    self._relearn_if_due()
                     return count
 
     def try_arms(self, definition: dict[str, Any]) -> None:
@@ -170,16 +173,29 @@ class LiveFleet:
             self._published = replica.estimate if adopted else -1
         return True
 
-    def _relearn_forgotten(self) -> None:
-        """Learn the log again without a task that was erased, if what others have learned depends on it.
+    @property
+    def is_relearning_due(self) -> bool:
+        """Whether the log is to be learned again: after a correction not before the last time is long enough ago."""
+        calm = time.monotonic() - self._relearned >= RELEARNING_CALM * self._relearning_took
+        return self._forgot or (self.replica.unsettled and calm)
 
-        Each reward of clicks and counts was learned under what all before it said. Where rows have left the log, only
-        the task's own are gone.
+    def _relearn_if_due(self, *, now: bool = False) -> None:
+        """Learn the log again without a task that was erased, or with a reward that was corrected.
+
+        Each reward of clicks, counts and catalogues was learned under what all before it said. Where rows have left the
+        log, only the task's own are gone, and rewards that could be replaced are.
         """
-        if self._forgot:
-            if self._storage.is_whole(self.name):
-                self.relearn()
-            self._forgot = False  # not before: what raises is tried again by whoever follows next
+        if not (self.is_relearning_due or (now and self.replica.unsettled)):
+            return
+        begin = time.monotonic()
+        if self._storage.is_whole(self.name):
+            self.relearn()
+        else:
+            logger.warning("old rows of fleet %r have left its log; what they said of others stays learned", self.name)
+        # Not before: what raises is tried again by whoever follows next.
+        self._forgot = self.replica.unsettled = False
+        self._relearned = time.monotonic()
+        self._relearning_took = self._relearned - begin
 
     def _learned_again(self, replica: Replica) -> tuple[Replica, bool]:
         replica.leading = self.replica.leading
@@ -280,8 +296,8 @@ class LiveFleet:
         """Learn rewards, and decisions that count as one; ``provisional`` says that all of them are such decisions."""
         last, news = rows.numbers[-1], rows
         # A decision that was given the absent reward when its time was over has counted as that from the start; but of
-        # clicks and counts its row waits no more.
-        if replica.rewards == "number" and any(map(eq, rows.old, rows.rewards)):
+        # clicks, and where rewards are compared, it waits no more.
+        if replica.rewards == "number" and not replica.fades and any(map(eq, rows.old, rows.rewards)):
             news = RewardRun._make([*compress(column, map(ne, rows.old, rows.rewards))] for column in rows)
         try:
             replica.learn(
@@ -295,6 +311,7 @@ class LiveFleet:
                 catching_up=catching_up,
                 times=news.times,
                 numbers=news.numbers,
+                first=news.first,
             )
         except PosseError:
             if replica.applied == last:
@@ -428,7 +445,7 @@ class LiveFleet:
                 row = self._storage.fleet(self.name)
                 if row is not None and row.created == self.created:
                     self._rebuild(row)
-            self._relearn_forgotten()
+            self._relearn_if_due(now=True)  # whoever starts from the snapshot would not know of it
             number, write = self.applied, self.replica.freeze()
         with tempfile.TemporaryDirectory(prefix="posse-") as folder:
             path = Path(folder) / "snapshot"
@@ -468,8 +485,8 @@ def _kind(change: Change) -> str:
 
 
 def _columns(changes: list[Change]) -> RewardRun:
-    number, _, tasks, arms, bodies, rewards, _, old, times = zip(*changes, strict=True)
-    return RewardRun(number, tasks, arms, bodies, rewards, old, times)
+    number, _, tasks, arms, bodies, rewards, _, old, times, first = zip(*changes, strict=True)
+    return RewardRun(number, tasks, arms, bodies, rewards, old, times, first)
 
 
 def read_snapshot(storage: Storage, fleet: str) -> Replica | None:

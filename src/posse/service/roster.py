@@ -287,7 +287,9 @@ class Roster:
                 small -= is_small
                 live = self.load(name)
             # One that has applied all may still have failed after that.
-            has_work = live is not None and (row.changes > live.applied or (failed and not self.can_learn(name)))
+            has_work = live is not None and (
+                row.changes > live.applied or live.is_relearning_due or (failed and not self.can_learn(name))
+            )
             if live is not None and has_work and self._unlearned.is_due(name):
                 # Whoever works on it for long, to learn all of it again say, keeps no other fleet from learning.
                 with live.working_if_free(BUSY_SECONDS) as free:

@@ -7,7 +7,7 @@ its rows are read after that up to the change that was applied by then. Whoever 
 waits between two slices.
 
 What has left the log by ``retention`` cannot be compared. Of such a task it is known how many rewards it had, and that
-what was learned beyond the rows that are left must be sums of squares where it is one. Where old rewards fade, sums of
+what was learned beyond the rows that are left must be sums of squares where it is one. Where numbers fade, sums of
 squares must be no larger than those of the log.
 """
 
@@ -27,10 +27,8 @@ from pydantic_core import from_json
 
 from posse.errors import PosseError
 from posse.fleet.catalogue_replica import CatalogueReplica, counted
-from posse.fleet.labels import Label
-from posse.fleet.replica import Replica
-from posse.kernels.packing import diagonal_places
-from posse.kernels.sums import Sums
+from posse.fleet.names import Label
+from posse.fleet.replica import Learned, Replica
 from posse.service.contexts import Contexts
 from posse.service.live_fleet import LiveFleet
 from posse.service.roster import Roster
@@ -144,7 +142,9 @@ class Verification:
         self._counts_only = isinstance(replica, CatalogueReplica)
         d, n_arms = replica.features.n_features, len(row.definition["arms"])
         self._n_features, self._triangle = d, np.triu_indices(d)
+        self._diagonal = np.flatnonzero(self._triangle[0] == self._triangle[1])
         self._plain = replica.rewards != "number"
+        self._fades = replica.fades and not self._plain  # sums of clicks and counts are as they came
         self._at_once = max(1, min(AT_ONCE, NUMBERS // (n_arms * d * d)))
         self.found = Comparison(row.name)
 
@@ -216,7 +216,7 @@ class Verification:
             gone = max(before.get(name, 0) - log.rewarded.get(name, 0), 0) if self._prunes else 0
             mine, theirs = all_mine.get(name, {}), all_theirs.get(name, {})
             result.partial += gone > 0
-            result.rewards += int(sum(float(sums.counts) for sums in theirs.values()))
+            result.rewards += int(sum(sums.rewards for sums in theirs.values()))
             result.differences += self._differences(name, mine, theirs, gone)
         done.append(result)
 
@@ -230,13 +230,13 @@ class Verification:
         return found
 
     def _differences(
-        self, task: str, mine: dict[Label, Sums], theirs: dict[Label, Sums], gone: int
+        self, task: str, mine: dict[Label, Learned], theirs: dict[Label, Learned], gone: int
     ) -> Iterator[Difference]:
         d = self._n_features
         squares = d if self._plain else d * (d + 1) // 2
-        nothing = Sums(np.zeros(squares), np.zeros(d), np.zeros(()), np.zeros(()))
-        counts = [sum(float(sums.counts) for sums in each.values()) for each in (mine, theirs)]
-        if gone and not self._replica.fades and counts[0] != counts[1] + gone:
+        nothing = Learned(np.zeros(squares), np.zeros(d), 0.0, 0.0)
+        counts = [sum(sums.rewards for sums in each.values()) for each in (mine, theirs)]
+        if gone and not self._fades and counts[0] != counts[1] + gone:
             yield Difference(
                 task, "", counts[0], counts[1] + gone, abs(counts[0] - counts[1] - gone) / (counts[0] or 1)
             )
@@ -244,54 +244,53 @@ class Verification:
             learned, logged = mine.get(arm, nothing), theirs.get(arm, nothing)
             off = self._off(learned, logged, partial=gone > 0)
             if not off <= TOLERANCE:  # also if it is not a number
-                yield Difference(task, str(arm), float(learned.counts), float(logged.counts), off)
+                yield Difference(task, str(arm), learned.rewards, logged.rewards, off)
 
-    def _off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
+    def _off(self, learned: Learned, logged: Learned, *, partial: bool) -> float:
         """Return by how much sums differ; of ``partial`` ones what is left must only be possible."""
         if self._counts_only:
-            counts = float(learned.counts), float(logged.counts)
+            counts = learned.rewards, logged.rewards
             return 0.0 if partial else abs(counts[0] - counts[1]) / max(*counts, 1.0)
         if self._plain:
             return self._plainly_off(learned, logged, partial=partial)
-        places = diagonal_places(self._n_features)
-        count = max(float(learned.counts), float(logged.counts), 1.0)
+        places = self._diagonal
+        count = max(learned.rewards, logged.rewards, 1.0)
         # What a row counted as before its reward came was added and taken off again: its rounding is left.
-        squares = max(float(learned.sum_of_squares), float(logged.sum_of_squares)) + count * (self._absent or 0.0) ** 2
+        squares = max(learned.squares, logged.squares) + count * (self._absent or 0.0) ** 2
         width = np.sqrt(np.maximum(np.maximum(learned.gram[places], logged.gram[places]), 0.0))
         rows, columns = self._triangle
         pairs = [
-            (learned.counts, logged.counts, count),
-            (learned.sum_of_squares, logged.sum_of_squares, squares),
+            (learned.rewards, logged.rewards, count),
+            (learned.squares, logged.squares, squares),
             (learned.gram, logged.gram, width[rows] * width[columns]),
             (learned.moment, logged.moment, width * np.sqrt(squares)),
         ]
-        if partial or self._replica.fades:
+        if partial or self._fades:
             pairs = [*pairs[:2], (learned.gram[places], logged.gram[places], width**2)]
         return self._largest(pairs, partial=partial)
 
-    def _plainly_off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
+    def _plainly_off(self, learned: Learned, logged: Learned, *, partial: bool) -> float:
         """Return the same for sums of rewards, of contexts and of their squares."""
-        count = max(float(learned.counts), float(logged.counts), 1.0)
-        total = max(float(learned.sum_of_squares), float(logged.sum_of_squares)) + count * (self._absent or 0.0)
+        count = max(learned.rewards, logged.rewards, 1.0)
+        total = max(learned.squares, logged.squares) + count * (self._absent or 0.0)
         squares = np.maximum(learned.gram, logged.gram)
         pairs = [
-            (learned.counts, logged.counts, count),
-            (learned.sum_of_squares, logged.sum_of_squares, total),
+            (learned.rewards, logged.rewards, count),
+            (learned.squares, logged.squares, total),
             (learned.gram, logged.gram, squares),
         ]
-        if not partial and not self._replica.fades:
+        if not partial:
             pairs.append((learned.moment, logged.moment, np.sqrt(count * squares)))
         return self._largest(pairs, partial=partial)
 
     def _largest(self, pairs: list[tuple[Any, Any, Any]], *, partial: bool) -> float:
-        fades = self._replica.fades
-        if partial and fades:
+        if partial and self._fades:
             return 0.0  # less than before by what has faded, and more by what has left the log
-        return _largest(pairs, partial=partial, fades=fades)
+        return _largest(pairs, partial=partial, fades=self._fades)
 
 
-def _by_task(sums: dict[Pair, Sums]) -> dict[Label, dict[Label, Sums]]:
-    found: dict[Label, dict[Label, Sums]] = {}
+def _by_task(sums: dict[Pair, Learned]) -> dict[Label, dict[Label, Learned]]:
+    found: dict[Label, dict[Label, Learned]] = {}
     for (task, arm), some in sums.items():
         found.setdefault(task, {})[arm] = some
     return found
@@ -324,7 +323,7 @@ class _Log:
     def __init__(self, verification: Verification, applied: int) -> None:
         self._of, self._applied = verification, applied
         self._rows: list[tuple[LoggedDecision, float]] = []
-        self.sums: dict[Pair, Sums] = {}
+        self.sums: dict[Pair, Learned] = {}
         self.rewarded: dict[str, int] = {}
         self.left_out = 0
 
@@ -365,11 +364,11 @@ class _Log:
         rows, self._rows = self._rows, []
         if self._of._counts_only:
             for row, _ in rows:
-                pair: Pair = (row.task, self._of._replica._arms.label(0))
+                pair: Pair = (row.task, self._of._replica.names.arms.label(0))
                 there = self.sums.get(pair)
-                self.sums[pair] = counted(1.0 if there is None else float(there.counts) + 1.0)
+                self.sums[pair] = counted(1.0 if there is None else there.rewards + 1.0)
             return
-        arms = self._of._replica._arms.numbers
+        arms = self._of._replica.names.arms.numbers
         kept = [(row, value) for row, value in rows if row.arm in arms]
         self.left_out += len(rows) - len(kept)
         if not kept:
@@ -396,13 +395,20 @@ class _Log:
         return np.array(encoded).reshape(len(kept), -1), kept
 
     def _add(self, pair: Pair, X: Any, y: Any) -> None:
-        count = np.asarray(float(len(y)))
+        count = float(len(y))
         if self._of._plain:
-            more = Sums((X * X).sum(axis=0), X.sum(axis=0), np.asarray(y.sum()), count)
+            more = Learned((X * X).sum(axis=0), X.sum(axis=0), float(y.sum()), count)
         else:
-            more = Sums((X.T @ X)[self._of._triangle], X.T @ y, np.asarray(y @ y), count)
+            more = Learned((X.T @ X)[self._of._triangle], X.T @ y, float(y @ y), count)
         there = self.sums.get(pair)
-        self.sums[pair] = more if there is None else Sums(*(a + b for a, b in zip(there, more, strict=True)))
+        if there is not None:
+            more = Learned(
+                there.gram + more.gram,
+                there.moment + more.moment,
+                there.squares + more.squares,
+                there.rewards + more.rewards,
+            )
+        self.sums[pair] = more
 
 
 class Checked(NamedTuple):

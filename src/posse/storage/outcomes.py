@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -112,7 +112,6 @@ class Counters:
     reward_events: str = ONCE
     reward_window: float | None = None
     definition: str = "{}"
-    corrects: int = 1
 
     def takes(self, value: float, *, truth: bool = False) -> bool:
         """Whether a value is a reward of this fleet; ``truth`` says that it came as true or false."""
@@ -244,16 +243,18 @@ def _changes(
     for _, _, counted, entry in decisions:
         absent = found.fleets[entry.fleet].absent_reward
         if counted is not None and absent is not None:
-            change = Change(counted, "decision", entry.task, entry.arm, entry.body, absent)
+            change = Change(counted, "decision", entry.task, entry.arm, entry.body, absent, time=entry.time)
             changes.setdefault(entry.fleet, []).append(change)
-    for _, row, before, number, _ in rewards:
+    for _, row, before, number, event in rewards:
         if number is not None:
             assert row.reward is not None
             assert row.reward_time is not None
-            old = None if row.counted is None else found.fleets[row.fleet].absent_reward
+            old, first = None if row.counted is None else found.fleets[row.fleet].absent_reward, row.counted
+            time = row.reward_time
             if before.change is not None:
-                old = before.reward
-            change = Change(number, "reward", row.task, row.arm, row.body, row.reward, old=old, time=row.reward_time)
+                assert event is not None
+                old, first, time = before.reward, before.change if row.counted is None else row.counted, event.time
+            change = Change(number, "reward", row.task, row.arm, row.body, row.reward, old=old, time=time, first=first)
             changes.setdefault(row.fleet, []).append(change)
     for some in changes.values():
         some.sort(key=lambda change: change.number)
@@ -345,15 +346,6 @@ def kind_of_rewards(definition: str) -> str:
     return kind if isinstance(kind, str) else "number"
 
 
-def takes_corrections(definition: Mapping[str, Any]) -> bool:
-    """Return whether rewards of a fleet with this definition may be corrected.
-
-    What a click says depends on those before it, and what is old has faded: nothing could be taken out exactly.
-    """
-    plain = definition.get("rewards", "number") == "number" and definition.get("drift") is None
-    return plain and definition.get("kind") != "catalogue"
-
-
 def _reward_again(
     entry: NewReward, before: LoggedDecision, fleet: Counters, found: LookupResult, accepted: list[AcceptedReward]
 ) -> Outcome:
@@ -376,8 +368,6 @@ def _correct(
     entry: NewReward, before: LoggedDecision, fleet: Counters, found: LookupResult, accepted: list[AcceptedReward]
 ) -> Outcome:
     """Decide about a reward that is to replace the one that a decision has."""
-    if not fleet.corrects:
-        return Outcome(UNFIT, before)
     if before.state == EXPIRED:
         return Outcome(GONE, before)
     if before.state == PENDING:

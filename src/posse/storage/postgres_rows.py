@@ -17,7 +17,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 # Rewards name only their decisions, so this finds their fleets too. Always in one order, against deadlocks.
 LOCK_FLEETS = """
 SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, reward_events,
-  reward_window, definition, corrects
+  reward_window, definition
 FROM fleets WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions WHERE id = ANY(%s)))
 ORDER BY id FOR NO KEY UPDATE
 """

@@ -327,7 +327,10 @@ class Change(NamedTuple):
     old : float or None
         Of a reward: what the decision counted as until now, None if it did not count.
     time : float
-        Of a reward: when it came. Of other kinds 0.
+        Of a reward: when it came; of a decision: when it was made. Of other kinds 0.
+    first : int or None
+        Of a reward that takes the place of what was learned before: the number of the change with which the decision
+        was learned first.
     """
 
     number: int
@@ -339,6 +342,7 @@ class Change(NamedTuple):
     data: bytes = b""
     old: float | None = None
     time: float = 0.0
+    first: int | None = None
 
 
 class RewardRun(NamedTuple):
@@ -351,6 +355,7 @@ class RewardRun(NamedTuple):
     rewards: Sequence[float]
     old: Sequence[float | None]
     times: Sequence[float]
+    first: Sequence[int | None]
 
 
 class Written(NamedTuple):

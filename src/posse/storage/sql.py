@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from posse.errors import InvalidValue, StorageUnavailable
 from posse.storage import statements
 from posse.storage.base import Storage
-from posse.storage.outcomes import ONCE, takes_corrections
+from posse.storage.outcomes import ONCE
 from posse.storage.rows import (
     EXPIRED,
     PENDING,
@@ -151,10 +151,10 @@ class SqlStorage(Storage):
         with self._writing() as session:
             made = session.run(
                 "INSERT INTO fleets (name, definition, time_to_live, absent_reward, count_pending, reward_events, "
-                "reward_window, corrects, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
+                "reward_window, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
                 name, _text_of(definition), definition.get("time_to_live"), definition.get("absent_reward"),
                 int(definition.get("count_pending", True)), definition.get("reward_events", ONCE),
-                definition.get("reward_window"), int(takes_corrections(definition)), time,
+                definition.get("reward_window"), time,
             )  # fmt: skip
         return made > 0
 

@@ -71,7 +71,7 @@ def look_up(connection: sqlite3.Connection, wanted: LookupKeys) -> LookupResult:
     for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
         row = connection.execute(
             "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, "
-            "reward_events, reward_window, definition, corrects FROM fleets WHERE name = ?",
+            "reward_events, reward_window, definition FROM fleets WHERE name = ?",
             (name,),
         ).fetchone()
         if row is not None:

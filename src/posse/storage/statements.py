@@ -36,28 +36,35 @@ SELECT name,
 FROM fleets WHERE name IS NOT NULL
 """
 
-CHANGES = """
+# When the reward came with which a row was learned; later ones have their own time.
+FIRST_TIME = """CASE WHEN d.corrected IS NULL THEN d.reward_time ELSE coalesce((SELECT max(e.time) FROM reward_events e
+    WHERE e.decision = d.id AND e.number IS NULL AND e.kind = 'reward'), d.reward_time) END"""
+
+CHANGES = f"""
 SELECT * FROM (
   SELECT d.change, 'reward', d.task, d.arm, d.body, CASE WHEN d.corrected IS NULL OR d.corrected <= ? THEN d.reward
       ELSE (SELECT e.old FROM reward_events e WHERE e.decision = d.id AND e.number > ? ORDER BY e.number LIMIT 1) END,
-    CAST(NULL AS {binary}),
-    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, d.reward_time
+    CAST(NULL AS {{binary}}),
+    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, {FIRST_TIME}, d.counted
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? ORDER BY d.change LIMIT ?) AS rewarded
 UNION ALL
 SELECT * FROM (
-  SELECT d.counted, 'decision', d.task, d.arm, d.body, f.absent_reward, CAST(NULL AS {binary}),
-    CAST(NULL AS double precision), CAST(0 AS double precision)
+  SELECT d.counted, 'decision', d.task, d.arm, d.body, f.absent_reward, CAST(NULL AS {{binary}}),
+    CAST(NULL AS double precision), d.time, CAST(NULL AS bigint)
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.counted > ? ORDER BY d.counted LIMIT ?) AS waiting
 UNION ALL
 SELECT * FROM (
-  SELECT e.number, 'reward', d.task, d.arm, d.body, e.reward, CAST(NULL AS {binary}), e.old, e.time
+  SELECT e.number, 'reward', d.task, d.arm, d.body, e.reward, CAST(NULL AS {{binary}}), e.old, e.time,
+    coalesce(d.counted, d.change)
   FROM reward_events e JOIN decisions d ON d.id = e.decision
   WHERE e.fleet = (SELECT id FROM fleets WHERE name = ?) AND e.number > ? ORDER BY e.number LIMIT ?) AS corrected
 UNION ALL
 SELECT * FROM (
-  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision), CAST(0 AS double precision) FROM changes
+  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision), CAST(0 AS double precision),
+    CAST(NULL AS bigint)
+  FROM changes
   WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
 ORDER BY 1 LIMIT ?
 """
@@ -72,10 +79,10 @@ SELECT f.changes + 1,
 FROM fleets f WHERE f.name = ?
 """
 
-RUN = """
+RUN = f"""
 SELECT d.change, d.task, d.arm, d.body, CASE WHEN d.corrected IS NULL OR d.corrected <= ? THEN d.reward
     ELSE (SELECT e.old FROM reward_events e WHERE e.decision = d.id AND e.number > ? ORDER BY e.number LIMIT 1) END,
-  CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, d.reward_time
+  CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, {FIRST_TIME}, d.counted
 FROM decisions d JOIN fleets f ON f.id = d.fleet
 WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? AND d.change < ? ORDER BY d.change LIMIT ?
 """

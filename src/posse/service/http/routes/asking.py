@@ -17,7 +17,6 @@ from posse._version import __version__
 from posse.errors import PosseError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.decision import Decision
-from posse.fleet.knowing import about_task
 from posse.service.contexts import Contexts
 from posse.service.definition import CATALOGUE, require_label
 from posse.service.http import requests
@@ -224,7 +223,7 @@ def _propose(live: LiveFleet, ask: requests.Ask, k: int) -> tuple[list[Decision]
         if k > 1:
             left = [str(arm) for arm in decision.probabilities if arm != decision.arm]
     context = live.contexts.plain(ask.context)
-    body = {"context": context, "about": about_task(fleet, ask.task)}
+    body = {"context": context, "about": fleet.about_task(ask.task)}
     eligible = None if ask.eligible is None else sorted(ask.eligible)
     return decisions, [body] * k, {"context": context, "eligible": eligible}
 

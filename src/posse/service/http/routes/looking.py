@@ -10,8 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from posse import api
-from posse.fleet.expecting import CONFIDENCE
-from posse.fleet.rates import expected_rates
+from posse.fleet.expecting import CONFIDENCE, expected_rates
 from posse.logs.writer import moment
 from posse.service.http import requests
 from posse.service.http.answers import answer

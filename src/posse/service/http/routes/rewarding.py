@@ -186,11 +186,6 @@ def rewarded(runtime: Runtime, entry: NewReward, outcome: Outcome, field: str | 
 def _unfit(runtime: Runtime, entry: NewReward, outcome: Outcome, field: str) -> str:
     """Return why a number is no reward of its fleet."""
     assert outcome.decision is not None
-    if entry.corrects:
-        return (
-            f"{field}: expected a correction in a fleet of numbers without drift, got another one: what clicks and "
-            "counts say depends on those before them, and what is old has faded; erase the task instead"
-        )
     live = runtime.roster.find(outcome.decision.fleet)
     try:
         if live is not None:

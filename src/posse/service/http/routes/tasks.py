@@ -13,8 +13,7 @@ from starlette.responses import Response
 
 from posse import api
 from posse.errors import PosseError
-from posse.fleet.knowing import about_task
-from posse.fleet.rates import expected_rates
+from posse.fleet.expecting import expected_rates
 from posse.service.contexts import Contexts
 from posse.service.definition import complete, known_settings, require_label, task_line
 from posse.service.http import requests
@@ -101,7 +100,7 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
         **task_counts(row),
         "reward_family": fleet.rewards,
         "columns": list(coefficients.columns),
-        "features": about_task(fleet, row.task),
+        "features": fleet.about_task(row.task),
         "arms": arms,
     }
 

@@ -3,7 +3,6 @@
 -- A fleet with an absent reward counts a decision as that reward from the moment it is made, which is a change of its
 -- own (counted), or holds rewards until the time to live is over (count_pending = 0): change stays NULL until then. It
 -- takes one reward for a decision (once), adds several up (sum), or goes by the last (last), for reward_window seconds.
--- corrects = 1: a reward may be corrected.
 CREATE TABLE fleets (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT UNIQUE,
@@ -13,7 +12,6 @@ CREATE TABLE fleets (
   count_pending INTEGER NOT NULL,
   reward_events TEXT NOT NULL,
   reward_window REAL,
-  corrects INTEGER NOT NULL,
   created REAL NOT NULL,
   number INTEGER NOT NULL DEFAULT 0,
   tasks INTEGER NOT NULL DEFAULT 0,
