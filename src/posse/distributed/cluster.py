@@ -107,6 +107,9 @@ class Asking(Protocol):
     def tell(self, method: str, each: Sequence[Any], *common: Any) -> list[Any]:
         """Return what every shard answers that is given something of its own, and what is common to all."""
 
+    def call(self, shard: int, method: str, *arguments: Any) -> Any:
+        """Return what a method of one shard answers."""
+
 
 class Actors:
     """Shards that are Ray actors.
@@ -140,3 +143,7 @@ class Actors:
         shared = [ray.put(one) if isinstance(one, dict) else one for one in common]  # arrays go to a machine once
         calls = [getattr(actor, method).remote(own, *shared) for actor, own in zip(self._actors, each, strict=True)]
         return gather(calls)
+
+    def call(self, shard: int, method: str, *arguments: Any) -> Any:
+        """Return what a method of one shard answers."""
+        return gather([getattr(self._actors[shard], method).remote(*arguments)])[0]

@@ -49,8 +49,8 @@ class Journal:
     ----------
     path : path
     fsync : bool, default True
-        Whether a record is on the disk, and not only with the operating system, when :meth:`append` returns. False
-        survives the death of the process, and not that of the machine.
+        Whether a record is on the disk, with those before it, and not only with the operating system, when
+        :meth:`append` returns. False survives the death of the process, and not that of the machine.
     """
 
     def __init__(self, path: Path, *, fsync: bool = True) -> None:
@@ -64,16 +64,18 @@ class Journal:
         """Bytes that were written."""
         return self._file.tell()
 
-    def append(self, what: str, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> None:
-        """Write a record; if that fails, the file is as it was."""
+    def append(
+        self, what: str, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], *, waits: bool = True
+    ) -> None:
+        """Write a record; if that fails, the file is as it was. What nobody ``waits`` for may reach the disk later."""
         end = self._file.tell()
-        data = encode(Record(what, dict(facts), dict(arrays or {})))
+        data = encode(Record(what, dict(facts), dict(arrays)))
         frame = FRAME.pack(len(data), zlib.crc32(data)) + data
         try:
             view = memoryview(frame)
             while view:
                 view = view[self._file.write(view) :]
-            if self.fsync:
+            if self.fsync and waits:
                 os.fdatasync(self._file.fileno())
         except BaseException:
             self._file.truncate(end)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.sums import Moments, Pairs, TaskSums
+from posse.distributed.shard_fleet import REMAKE
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from posse.core.core import Core
+    from posse.core.store import Store
     from posse.core.sums import Keys
     from posse.fleet.posse import Posse
     from posse.types import Array, IntArray
@@ -38,12 +40,16 @@ class RemotePairs(Pairs):
         order.
     now : float
         The time as of which rewards count.
+    call : callable, optional
+        ``call(shard, method, *arguments)`` returns what one of them answers; for clicks and counts.
     every : list of int, optional
         Only one in this many tasks, by arm. Default: all.
     """
 
-    def __init__(self, core: Core, ask: Ask, now: float, every: list[int] | None = None) -> None:
-        self._core, self._ask, self.now, self._every = core, ask, now, every
+    def __init__(
+        self, core: Core, ask: Ask, now: float, call: Callable[..., Any] | None = None, every: list[int] | None = None
+    ) -> None:
+        self._core, self._ask, self.now, self._call, self._every = core, ask, now, call, every
         self.d, self.n_answers = core.n_features, 0
         self.tasks = TaskSums(np.zeros(2, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
         self._some: RemotePairs | None = None
@@ -65,7 +71,7 @@ class RemotePairs(Pairs):
 
     def sample(self, every: IntArray, keys: Keys | None) -> Pairs:  # noqa: ARG002 -- those who are asked know theirs
         """Return one in this many pairs of every arm."""
-        self._some = RemotePairs(self._core, self._ask, self.now, every.tolist())
+        self._some = RemotePairs(self._core, self._ask, self.now, every=every.tolist())
         return self._some
 
     @property
@@ -83,9 +89,28 @@ class RemotePairs(Pairs):
         """Return products of all features and rewards of every arm."""
         return np.asarray(sum(answer["measures"] for answer in self._asked("measures")))
 
+    def plain_measures(self) -> Array:
+        """Return sums of contexts and of their squares, of clicks or counts, and how many there were."""
+        return np.asarray(sum(answer["measures"] for answer in self._asked("plain measures")))
+
+    def remake(self, store: Store, arm: int, passes: int, turns: int) -> Array:
+        """Make sites of an arm again, one shard after another, since what a click says depends on all others."""
+        assert self._call is not None
+        before, average = store.told[arm].copy(), store.known[-1]
+        about = np.array([arm, passes, turns], dtype=np.int64), np.array([self.now]), average
+        for shard, said in enumerate(self.said):
+            rest = store.told[arm] - said[arm]
+            asked = dict(zip(REMAKE, (*about, store.noise, store.prior[arm], rest), strict=True))
+            said[arm] = self._call(shard, "remake", asked)
+            self.n_answers += 1
+            store.told[arm] = rest + said[arm]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.nan_to_num(store.told[arm] - before))
+
     def messages(self, noise: Array, prior: Array, known: Array, weight: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """Return what pairs tell the shared coefficients of their arms; the last known features are the average."""
-        self.said = [answer["told"] for answer in self._asked("messages", noise=noise, prior=prior, average=known[-1])]
+        answers = self._asked("messages", noise=noise, prior=prior, average=known[-1])
+        self.said = [np.array(answer["told"]) for answer in answers]
         told = np.asarray(sum(self.said))
         return told[:, :-1], told[:, -1]
 
@@ -140,11 +165,6 @@ def sums_of_others(parts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 def require_shardable(fleet: Posse) -> None:
     """Raise unless a fleet's population can be estimated from sums of its tasks."""
     settings = fleet.settings
-    if settings.family.name != "number":
-        raise InvalidValue(
-            f"expected rewards='number' for a sharded fleet, got {settings.family.name!r}: a step of its estimate goes "
-            "through all pairs one after the other, as what a click or count says depends on all others; use Posse"
-        )
     if settings.robust:
         raise InvalidValue(
             "expected robust=False for a sharded fleet, got True: every step changes the weight of every task, which a "

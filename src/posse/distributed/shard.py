@@ -32,6 +32,8 @@ from posse.fleet.settings import Stream
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from posse.types import Array
+
     Arrays = dict[str, npt.NDArray[Any]]
 
 SNAPSHOT, JOURNAL = "snapshot", "journal"
@@ -225,6 +227,11 @@ class Shard:
         """Believe in a population that was estimated from all shards: what this one is told, and what all are."""
         self.do("", "adopt", common | own)
 
+    def remake(self, asked: Arrays) -> Array:
+        """Make sites of clicks or counts of an arm again; see :meth:`ShardFleet.remake`."""
+        answer: Array = self.do("", "remake", asked)
+        return answer
+
     # Looking.
 
     def state(self) -> dict[str, Any]:
@@ -300,7 +307,9 @@ class Shard:
     def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
         if self._journal is not None:
             request = "" if what == "expire" else self._request
-            self._journal.append(what, facts | {"request": request, "piece": self._piece}, arrays)
+            facts = facts | {"request": request, "piece": self._piece}
+            # Sites are made again often, and what was only on its way to the disk can be made again once more.
+            self._journal.append(what, facts, arrays, waits=what != "remake")
 
     # Restoring.
 
@@ -342,8 +351,8 @@ class Shard:
                 if what == "learn":
                     fleet.learn_table(facts["tasks"], *arrays.values())
                     self._pieces.update([] if facts["piece"] is None else [facts["piece"]])
-                elif what == "adopt":
-                    fleet.adopt(arrays)
+                elif what in ("adopt", "remake"):
+                    getattr(fleet, what)(arrays)
                 else:
                     name, *arguments = facts["call"]
                     getattr(fleet, name)(*arguments)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decisions
 FEW = 256  # rows that are learned one by one, so that messages need not all be summed again
+REMAKE = ("place", "now", "average", "noise", "prior", "rest")  # what sites are made again with
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -118,7 +119,7 @@ class ShardFleet(Posse):
         ----------
         n_arms : int
             How many arms there must be.
-        what : {"counts", "tasks", "measures", "messages", "moments"}
+        what : {"counts", "tasks", "measures", "plain measures", "messages", "moments"}
         now : float
             The time as of which rewards count.
         every : list of int, optional
@@ -135,6 +136,8 @@ class ShardFleet(Posse):
                 return pairs.about_tasks()._asdict()
             if what == "measures":
                 return {"measures": pairs.measures()}
+            if what == "plain measures":
+                return {"measures": pairs.plain_measures()}
             # What came through Ray cannot be written to, and compiled code expects arrays that can.
             given = {name: np.array(array) for name, array in given.items()}
             known = np.where(store.given[:, None], store.known, given["average"])
@@ -144,6 +147,16 @@ class ShardFleet(Posse):
                 return {"told": np.concatenate([precision, moment[:, None]], axis=1)}
             found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)._asdict()
             return {name: array for name, array in found.items() if name not in ("prior", "covariance", "distance")}
+
+    def remake(self, asked: Arrays) -> Array:
+        """Make sites of clicks or counts of an arm again, as :meth:`RemotePairs.remake` asks for; return its messages.
+
+        Done again, or after rows have come, it is as right: what this shard's own pairs say is summed anew.
+        """
+        with self.lock:
+            self._require_arms(len(asked["noise"]))
+            self._write("remake", {"now": self.clock()}, asked)
+            return self.core.remake(*(np.array(asked[name]) for name in REMAKE))
 
     def _pairs_of(self, now: float, every: list[int] | None) -> Pairs:
         """Return all pairs or some, those of the last question if nothing was learned since."""

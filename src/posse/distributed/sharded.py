@@ -61,8 +61,8 @@ class ShardedPosse(KeptShards):
     resources : dict, optional
         Options of every actor, as ``ray.remote`` takes them. Default: spread over the machines, with no CPU set aside.
     **settings
-        As in :class:`posse.Posse`, but for ``background``, ``clock`` and ``log``. Rewards are numbers, the prior is
-        "evidence", ``drift`` is a half-life or None, and ``robust`` is False.
+        As in :class:`posse.Posse`, but for ``background``, ``clock`` and ``log``. The prior is "evidence", ``drift`` is
+        a half-life or None, and ``robust`` is False.
 
     Notes
     -----
