@@ -12,7 +12,7 @@ from posse.distributed.fit import encode_frame, encode_rows
 from posse.distributed.journal import Journal, read_journal
 from posse.distributed.population import RemotePairs, published
 from posse.distributed.shard import Shard, file_of
-from posse.errors import DamagedFile, ExpiredDecision, InvalidValue
+from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, UnknownTask
 from posse.features import FeatureSpec, numeric
 from posse.fleet.decision import Ranking
 from posse.fleet.names import N_BUCKETS
@@ -141,6 +141,16 @@ def test_a_call_that_is_made_again_is_done_once(new_shard, log, pair_sums):
     assert state(new_shard(), pair_sums) == before
 
 
+def test_a_call_that_was_refused_is_refused_when_it_is_made_again(new_shard, log, pair_sums):
+    shard = new_shard()
+    shard.do("a", "learn_table", *rows_of(log(50)))
+    before = state(shard, pair_sums)
+    for each in (shard, new_shard()):
+        with pytest.raises(UnknownTask):
+            each.forget(["t1", "nobody"], "f", 2)
+        assert state(each, pair_sums) == before
+
+
 def test_a_record_that_was_not_finished_is_cut_off(new_shard, log, pair_sums, tmp_path):
     shard = new_shard()
     shard.do("a", "learn_table", *rows_of(log(50)))
@@ -203,7 +213,7 @@ def test_nothing_is_done_that_the_journal_did_not_take(new_shard, log, monkeypat
     live(shard, log())
     before = state(shard, pair_sums)
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(Journal, "append", fail)

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from posse.errors import MissingDependency, PosseError
 
@@ -96,19 +96,6 @@ def gather(results: Sequence[Any]) -> list[Any]:
 
 class OtherArms(PosseError):
     """A shard was asked about other arms than it has: one was added meanwhile. Nothing has changed."""
-
-
-class Asking(Protocol):
-    """Somebody who knows all shards."""
-
-    def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """Return what a method of every shard answers, in their order."""
-
-    def tell(self, method: str, each: Sequence[Any], *common: Any) -> list[Any]:
-        """Return what every shard answers that is given something of its own, and what is common to all."""
-
-    def call(self, shard: int, method: str, *arguments: Any) -> Any:
-        """Return what a method of one shard answers."""
 
 
 class Actors:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
-from posse.distributed.cluster import Asking, OtherArms
+from posse.distributed.cluster import Actors, OtherArms
 from posse.distributed.population import RemotePairs, published
 from posse.distributed.shard import load_template
 from posse.distributed.shard_fleet import NOWHERE
@@ -47,11 +47,11 @@ class Coordinator:
     ----------
     template : bytes or str
         The file of a fleet with all settings and arms, and no tasks, or its path.
-    shards : Asking
+    shards : Actors
         All shards.
     """
 
-    def __init__(self, template: bytes | str, shards: Asking) -> None:
+    def __init__(self, template: bytes | str, shards: Actors) -> None:
         self._shards = shards
         self.fleet: Posse = load_template(Posse, template)
         self._number = 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.container.replace import flush_folder
 from posse.errors import DamagedFile
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Journal:
         self.fsync = fsync
         # For its owner alone, as a fleet's file is: names of tasks may be personal.
         self._file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+        if fsync:
+            flush_folder(path)
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.sums import Moments, Pairs, TaskSums
-from posse.distributed.shard_fleet import REMAKE
+from posse.distributed.shard_fleet import REMAKE, SUMMED
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -54,13 +54,12 @@ class RemotePairs(Pairs):
         self.tasks = TaskSums(np.zeros(2, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
         self._some: RemotePairs | None = None
         counts = self._asked("counts")
-        self.n_pairs = sum(answer["pairs"] for answer in counts)
-        self._rewards: Array = np.asarray(sum(answer["rewards"] for answer in counts))
-        self.rewards_of = [float(answer["rewards"].sum()) for answer in counts]
+        self.n_pairs, self._rewards = added(counts)
+        self.rewards_of = [float(rewards.sum()) for _, rewards in counts]
         self.said: list[Array] = []
         """What the tasks of every shard said last."""
 
-    def _asked(self, what: str, **given: Any) -> Sequence[dict[str, Any]]:
+    def _asked(self, what: str, **given: Any) -> Sequence[tuple[Any, ...]]:
         answers = self._ask("look", "take_sums", self._core.n_arms, what, self.now, self._every, given)
         self.n_answers += len(answers)
         return answers
@@ -81,17 +80,16 @@ class RemotePairs(Pairs):
 
     def about_tasks(self) -> TaskSums:
         """Return sums over the tasks of what is known about them."""
-        answers = self._asked("tasks")
-        self.tasks = TaskSums(*(sum(answer[name] for answer in answers) for name in TaskSums._fields))
+        self.tasks = TaskSums(*added(self._asked("tasks")))
         return self.tasks
 
     def measures(self) -> Array:
         """Return products of all features and rewards of every arm."""
-        return np.asarray(sum(answer["measures"] for answer in self._asked("measures")))
+        return added(self._asked("measures"))[0]
 
     def plain_measures(self) -> Array:
         """Return sums of contexts and of their squares, of clicks or counts, and how many there were."""
-        return np.asarray(sum(answer["measures"] for answer in self._asked("plain measures")))
+        return self.measures()
 
     def remake(self, store: Store, arm: int, passes: int, turns: int) -> Array:
         """Make sites of an arm again, one shard after another, since what a click says depends on all others."""
@@ -110,7 +108,7 @@ class RemotePairs(Pairs):
     def messages(self, noise: Array, prior: Array, known: Array, weight: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """Return what pairs tell the shared coefficients of their arms; the last known features are the average."""
         answers = self._asked("messages", noise=noise, prior=prior, average=known[-1])
-        self.said = [np.array(answer["told"]) for answer in answers]
+        self.said = [np.array(told) for (told,) in answers]
         told = np.asarray(sum(self.said))
         return told[:, :-1], told[:, -1]
 
@@ -120,8 +118,7 @@ class RemotePairs(Pairs):
         """Return what a step needs to know of the pairs."""
         del weight, distances
         answers = self._asked("moments", noise=noise, prior=prior, shared=shared, average=known[-1])
-        sums = {name: sum(answer[name] for answer in answers) for name in answers[0]}
-        size = shared.shape[2]
+        sums, size = dict(zip(SUMMED, added(answers), strict=True)), shared.shape[2]
         return Moments(**sums, prior=prior, covariance=shared[:, :size], distance=np.zeros(0))
 
 
@@ -150,6 +147,11 @@ def published(core: Core, pairs: RemotePairs, decided: Sequence[int], number: in
         {"publication.told": told, "publication.others": others}
         for told, others in zip(sums_of_others(pairs.said), sums_of_others(totals), strict=True)
     ]
+
+
+def added(answers: Sequence[tuple[Any, ...]]) -> list[npt.NDArray[Any]]:
+    """Return the sums of what shards answered, each of one sum, in the order of the shards."""
+    return [np.asarray(sum(parts)) for parts in zip(*answers, strict=True)]
 
 
 def sums_of_others(parts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -12,14 +12,12 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posse.container import open_container
-from posse.core.state import N_SLOTS
 from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.fleet.decision import Decision, Ranking
@@ -240,7 +238,6 @@ class Shard:
         arms, about = fleet.names.arms, fleet.known.arms.raw
         return {
             "tasks": len(fleet),
-            "pairs": int(fleet.core.state.numbers[N_SLOTS]) - len(fleet.core.free_slots),
             "rewards": fleet.core.n_rewards,
             "counted": fleet.n_rewards,
             "now": fleet.core.now,
@@ -266,10 +263,9 @@ class Shard:
 
     # Files.
 
-    def save(self, path: str) -> dict[str, Any]:
-        """Write an ordinary fleet file of this shard's tasks; return what a manifest says about it."""
+    def save(self, path: str) -> None:
+        """Write an ordinary fleet file of this shard's tasks."""
         self.fleet.save(path)
-        return self.state()
 
     def snapshot(self, wait: bool = True) -> None:
         """Write a snapshot, from which on a new journal counts."""
@@ -323,17 +319,16 @@ class Shard:
         self.fleet = load_fleet(ShardFleet, path, clock=self._clock)
         for known in folder.numbers(JOURNAL):
             for record in read_journal(folder.file(JOURNAL, known)):
-                if known >= number:
-                    self._now = record.facts["now"]
-                    self._do_again(record)
-                if record.facts["request"]:
+                self._now = record.facts["now"]
+                done = known < number or self._do_again(record)
+                if done and record.facts["request"]:
                     self._remember(record.facts["request"], _answer_of(record))
         self._now = None
         self._number = max([number, *folder.numbers(JOURNAL)])
         self._journal = Journal(folder.file(JOURNAL, self._number), fsync=self._fsync)
 
-    def _do_again(self, record: Record) -> None:
-        """Make a change again that a journal has."""
+    def _do_again(self, record: Record) -> bool:
+        """Make a change again that a journal has; return False if it is refused, as it was then."""
         what, facts, arrays = record
         fleet = self.fleet
         if what in ("decide", "decide_many"):
@@ -347,7 +342,7 @@ class Shard:
         elif what == "expire":
             fleet.expire_again()
         else:
-            with suppress(ValueError, LookupError, ArithmeticError):  # what was refused then is refused again
+            try:
                 if what == "learn":
                     fleet.learn_table(facts["tasks"], *arrays.values())
                     self._pieces.update([] if facts["piece"] is None else [facts["piece"]])
@@ -356,6 +351,9 @@ class Shard:
                 else:
                     name, *arguments = facts["call"]
                     getattr(fleet, name)(*arguments)
+            except (ValueError, LookupError, ArithmeticError):
+                return False
+        return True
 
     def _remember(self, request: str, answer: Any) -> None:
         """Remember an answer; the oldest are let go where there are too many."""

@@ -14,9 +14,10 @@ import numpy as np
 
 from posse.core.core import Core
 from posse.core.state import Elsewhere
-from posse.core.sums import Pairs
+from posse.core.sums import Moments, Pairs
 from posse.distributed.cluster import OtherArms
 from posse.errors import ExpiredDecision
+from posse.families.sites import NUMBER
 from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.late import Lesson, expire, news_among, teach
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decisions
 FEW = 256  # rows that are learned one by one, so that messages need not all be summed again
+SUMMED = [name for name in Moments._fields if name not in ("prior", "covariance", "distance")]
 REMAKE = ("place", "now", "average", "noise", "prior", "rest")  # what sites are made again with
 NOWHERE = np.zeros(0, dtype=np.int64)
 
@@ -112,14 +114,14 @@ class ShardFleet(Posse):
 
     def take_sums(
         self, n_arms: int, what: str, now: float, every: list[int] | None, given: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Return a sum over the pairs of this shard.
+    ) -> tuple[Any, ...]:
+        """Return sums over the pairs of this shard.
 
         Parameters
         ----------
         n_arms : int
             How many arms there must be.
-        what : {"counts", "tasks", "measures", "plain measures", "messages", "moments"}
+        what : {"counts", "tasks", "measures", "messages", "moments"}
         now : float
             The time as of which rewards count.
         every : list of int, optional
@@ -131,22 +133,20 @@ class ShardFleet(Posse):
             self._require_arms(n_arms)
             pairs, store = self._pairs_of(now, every), self.core.state.store
             if what == "counts":
-                return {"pairs": pairs.n_pairs, "rewards": pairs.rewards()}
+                return pairs.n_pairs, pairs.rewards()
             if what == "tasks":
-                return pairs.about_tasks()._asdict()
+                return tuple(pairs.about_tasks())
             if what == "measures":
-                return {"measures": pairs.measures()}
-            if what == "plain measures":
-                return {"measures": pairs.plain_measures()}
+                return (pairs.measures() if store.family == NUMBER else pairs.plain_measures(),)
             # What came through Ray cannot be written to, and compiled code expects arrays that can.
             given = {name: np.array(array) for name, array in given.items()}
             known = np.where(store.given[:, None], store.known, given["average"])
             noise, prior = given["noise"], given["prior"]
             if what == "messages":
                 precision, moment = pairs.messages(noise, prior, known, store.weight)
-                return {"told": np.concatenate([precision, moment[:, None]], axis=1)}
-            found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)._asdict()
-            return {name: array for name, array in found.items() if name not in ("prior", "covariance", "distance")}
+                return (np.concatenate([precision, moment[:, None]], axis=1),)
+            found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)
+            return tuple(getattr(found, name) for name in SUMMED)
 
     def remake(self, asked: Arrays) -> Array:
         """Make sites of clicks or counts of an arm again, as :meth:`RemotePairs.remake` asks for; return its messages.

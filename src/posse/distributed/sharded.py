@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any, overload
 from posse.batches import is_many
 from posse.checks import whole_number
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS, SETTLED, STEPS
-from posse.distributed.actors import new_place, require_new
 from posse.distributed.cluster import gather
 from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.keeping import SNAPSHOT_BYTES, KeptShards
 from posse.distributed.population import require_shardable
-from posse.distributed.rows import by_shard, decide_many, known_tasks, learn_rows, reward_many
-from posse.distributed.running import RunningShards
-from posse.distributed.spreading import outer_id, place_of, spread_buckets
+from posse.distributed.rows import (
+    by_shard,
+    decide_many,
+    known_tasks,
+    learn_rows,
+    outer_id,
+    place_of,
+    reward_many,
+    spread_buckets,
+)
+from posse.distributed.running import RunningShards, new_place, require_new
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions, Ranking

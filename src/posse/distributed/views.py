@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.distributed.cluster import gather
-from posse.distributed.rows import arms_of, parts_of
-from posse.distributed.spreading import outer_id
+from posse.distributed.rows import arms_of, outer_id, parts_of
 from posse.errors import InvalidValue
 from posse.fleet.names import buckets_of
 from posse.fleet.settings import require_truth_value
