@@ -317,6 +317,20 @@ def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
     assert loaded.n_rewards == 3000
 
 
+def test_a_fit_on_ray_with_a_half_life(ray, tmp_path, log):
+    table, out = log(600).with_columns(time=pl.Series(np.linspace(1.7e9, 1.701e9, 600))), tmp_path / "fleet.posse"
+    table.write_parquet(tmp_path / "log.parquet")
+    asked = ["--engine", "ray", "--out", str(out), "--drift", "5", "--time-column", "time"]
+    result = CliRunner().invoke(app, ["fit", str(tmp_path / "log.parquet"), *asked], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    one = Posse(arms=sorted(ARMS), features=FEATURES, drift=5.0)
+    one.learn_many(table, time="time")
+    loaded = Posse.load(out)
+    assert loaded.n_rewards == pytest.approx(one.n_rewards, rel=1e-6)
+    assert loaded.n_rewards < 500
+    assert_allclose(loaded.prior.covariance, one.prior.covariance, rtol=1e-6)
+
+
 def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sums, monkeypatch):
     monkeypatch.setattr(posse.distributed.fit, "ROWS", 250)
     out, folder, seen = tmp_path / "fleet.posse", tmp_path / "fleet.posse.checkpoint", []

@@ -16,7 +16,7 @@ from posse.checks import whole_number
 from posse.container.replace import replacing
 from posse.distributed.cluster import Actors, gather, require_ray, start
 from posse.distributed.coordinator import Coordinator
-from posse.distributed.rows import homes_of
+from posse.distributed.rows import homes_of, split_rows
 from posse.distributed.shard import Shard, file_of
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.names import buckets_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.fleet.names import Label
     from posse.fleet.posse import Posse
+    from posse.types import IntArray
 
 MANIFEST = "fleet.shards"  # of a folder
 NAMESPACE = "posse"  # of the actors' names
@@ -189,6 +190,16 @@ class RunningShards:
     def bucket_of(self, task: Label) -> int:
         """Return the bucket of a task."""
         return int(buckets_of([task])[0])
+
+    def by_shard(self, labels: list[Label], codes: IntArray | None = None) -> list[tuple[int, IntArray]]:
+        """Return the places of some tasks by shard, or with ``codes`` of the rows that are theirs."""
+        homes = self.home[buckets_of(labels)]
+        return split_rows(homes if codes is None else homes[codes])
+
+    def note_kind(self, labels: list[Label]) -> None:
+        """Note that tasks are named by text, or by whole numbers."""
+        if labels:
+            self.template.names.tasks.kind = type(labels[0])
 
     def look_at(self, task: Any, what: str, *arguments: Any) -> Any:
         """Return what the shard of a task answers about it."""
