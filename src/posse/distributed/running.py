@@ -158,11 +158,6 @@ class RunningShards:
         """How many shards there are."""
         return len(self.shards)
 
-    @property
-    def arms(self) -> tuple[Label, ...]:
-        """The arms that may be chosen."""
-        return self.template.arms
-
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Return what a method of every shard answers."""
         return gather([getattr(shard, method).remote(*arguments) for shard in self.shards])
@@ -182,10 +177,6 @@ class RunningShards:
     def look(self, shard: int, what: str, *arguments: Any, **settings: Any) -> Any:
         """Have a shard say something, which changes nothing; :func:`gather` waits for its answer."""
         return self.shards[shard].look.remote(what, *arguments, **settings)
-
-    def call(self, shard: int, record: bool, what: str, *arguments: Any) -> Any:
-        """Have a shard decide, once or without a trace."""
-        return self.do(shard, what, *arguments) if record else self.look(shard, what, *arguments)
 
     def bucket_of(self, task: Label) -> int:
         """Return the bucket of a task."""

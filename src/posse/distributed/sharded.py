@@ -198,11 +198,10 @@ class ShardedPosse(KeptShards):
         require_truth_value(record, "record")
         running = self.running
         labels, codes, parts = parts_of(running, tasks, contexts, eligible)
-        calls = [
-            running.call(part.shard, record, "decide_columns", *part.asked, explore, record) for part in parts
-        ]  # fmt: skip
+        call = running.do if record else running.look
+        calls = [call(part.shard, "decide_columns", *part.asked, explore, record) for part in parts]
         answers, buckets, n = gather(calls), buckets_of(labels), len(codes)
-        arms, spread = spread_by(parts, answers, running.arms, n)
+        arms, spread = spread_by(parts, answers, self.arms, n)
         ids, chosen, propensity = np.empty(n, dtype=object), np.empty(n, dtype=np.int64), np.empty(n)
         for part, answer in zip(parts, answers, strict=True):
             rows, at = part.rows, np.array([arms.index(arm) for arm in answer["arms"]])

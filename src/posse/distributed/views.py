@@ -47,7 +47,7 @@ class ShardViews:
     @property
     def arms(self) -> tuple[Label, ...]:
         """The arms that may be chosen."""
-        return self.running.arms
+        return self.running.template.arms
 
     @property
     def retired_arms(self) -> tuple[Label, ...]:
