@@ -39,15 +39,15 @@ def shards_of(table, count=3, **settings):
 def estimate(coordinator, ask, shards, steps=30, settled=1e-2, number=1):
     """Estimate the population of all shards, and let them believe it; return what each was told."""
 
-    def call(shard, method, *arguments):
-        return getattr(shards[shard], method)(*arguments)
+    def call(shard, method, asked):
+        return getattr(shards[shard], method)(**asked)
 
     pairs = RemotePairs(coordinator.core, ask, max(shard.core.now for shard in shards), call)
     coordinator.core.estimate_from(pairs, steps=steps, settled=settled)
     common, each = published(coordinator.core, pairs, [shard.n_decisions for shard in shards], number)
     told = [common | own for own in each]
     for shard, population in zip(shards, told, strict=True):
-        assert shard.adopt(population)
+        assert shard.adopt(**population)
     return told
 
 
@@ -165,7 +165,7 @@ def test_what_a_shard_learned_since_counts(log):
     # The same rows before the population was put in place: sums are what counts, not when they came.
     again, _ = shards_of(table)
     again[0].learn_many(more.filter(homes == 0), refresh=False)
-    again[0].adopt(found[0])
+    again[0].adopt(**found[0])
     assert_allclose(again[0].core.state.store.shared, shards[0].core.state.store.shared, rtol=1e-9, atol=1e-12)
     # And the coordinator finds it when it asks again.
     pairs = RemotePairs(coordinator.core, ask, 0.0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.sums import Moments, Pairs, TaskSums
-from posse.distributed.shard_fleet import REMAKE, SUMMED
+from posse.distributed.shard_fleet import SUMMED
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -94,12 +94,11 @@ class RemotePairs(Pairs):
     def remake(self, store: Store, arm: int, passes: int, turns: int) -> Array:
         """Make sites of an arm again, one shard after another, since what a click says depends on all others."""
         assert self._call is not None
-        before, average = store.told[arm].copy(), store.known[-1]
-        about = np.array([arm, passes, turns], dtype=np.int64), np.array([self.now]), average
+        before, place = store.told[arm].copy(), np.array([arm, passes, turns], dtype=np.int64)
+        about = {"place": place, "now": np.array([self.now]), "average": store.known[-1], "noise": store.noise}
         for shard, said in enumerate(self.said):
             rest = store.told[arm] - said[arm]
-            asked = dict(zip(REMAKE, (*about, store.noise, store.prior[arm], rest), strict=True))
-            said[arm] = self._call(shard, "remake", asked)
+            said[arm] = self._call(shard, "remake", about | {"prior": store.prior[arm], "rest": rest})
             self.n_answers += 1
             store.told[arm] = rest + said[arm]
         with np.errstate(invalid="ignore"):

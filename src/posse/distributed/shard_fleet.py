@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
     Arrays = dict[str, npt.NDArray[Any]]
-    Write = Callable[[str, dict[str, Any], Arrays], None]
+    Write = Callable[[str, float, list[Any], Arrays], None]
 
 COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decisions
 FEW = 256  # rows that are learned one by one, so that messages need not all be summed again
 SUMMED = [name for name in Moments._fields if name not in ("prior", "covariance", "distance")]
-REMAKE = ("place", "now", "average", "noise", "prior", "rest")  # what sites are made again with
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -88,27 +87,23 @@ class ShardFleet(Posse):
         del contexts
         if not len(decisions):
             return
-        facts = {"now": now, "first": decisions[0].id, "decided": self.stream.decided + len(decisions)}
+        first, decided = decisions[0].id, self.stream.decided + len(decisions)
         if isinstance(decisions, Decisions):  # as columns: an entry per row would take longer than to decide
-            arrays = {name: getattr(decisions, name) for name in COLUMNS}
-            facts |= {"tasks": decisions.tasks, "arms": list(decisions.arms)}
-            self._write("decide_many", facts, {"contexts": X, **arrays})
+            given = [first, decided, decisions.tasks, list(decisions.arms)]
+            self._write("decide_again", now, given, {"X": X} | {name: getattr(decisions, name) for name in COLUMNS})
             return
-        facts |= {"tasks": [one.task for one in decisions], "arms": [one.arm for one in decisions]}
-        facts |= {
-            "ranking": ranking,
-            "decisions": [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions],
-        }
-        self._write("decide", facts, {"contexts": np.tile(X, (len(decisions), 1))})
+        given = [first, decided, [one.task for one in decisions], [one.arm for one in decisions]]
+        answer = ranking, [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions]
+        self._write("decide_again", now, [*given, answer], {"X": np.tile(X, (len(decisions), 1))})
 
     def note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
         """Write rewards to the journal; those that stand for none come again when it is read at the same time."""
         try:
             self.ledgers.find(ids[0], self.oldest(now))
         except ExpiredDecision:
-            self._write("expire", {"now": now}, {})
+            self._write("expire_again", now, [], {})
         else:
-            self._write("reward", {"now": now, "ids": ids, "values": values}, {})
+            self._write("reward_again", now, [ids, values], {})
 
     # What the coordinator asks.
 
@@ -148,15 +143,15 @@ class ShardFleet(Posse):
             found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)
             return tuple(getattr(found, name) for name in SUMMED)
 
-    def remake(self, asked: Arrays) -> Array:
+    def remake(self, **asked: Any) -> Array:
         """Make sites of clicks or counts of an arm again, as :meth:`RemotePairs.remake` asks for; return its messages.
 
         Done again, or after rows have come, it is as right: what this shard's own pairs say is summed anew.
         """
         with self.lock:
             self._require_arms(len(asked["noise"]))
-            self._write("remake", {"now": self.clock()}, asked)
-            return self.core.remake(*(np.array(asked[name]) for name in REMAKE))
+            self._write("remake", self.clock(), [], asked)
+            return self.core.remake(**{name: np.array(array) for name, array in asked.items()})
 
     def _pairs_of(self, now: float, every: list[int] | None) -> Pairs:
         """Return all pairs or some, those of the last question if nothing was learned since."""
@@ -167,14 +162,14 @@ class ShardFleet(Posse):
             self._asked = asked, pairs if every is None else pairs.sample(np.array(every), self.names.tasks.keys)
         return self._asked[1]
 
-    def adopt(self, population: Arrays) -> bool:
+    def adopt(self, **population: Any) -> bool:
         """Believe in a population that was estimated from all shards, unless a later one is in force; say which.
 
         What its own tasks say is taken from their sums as they are now.
 
         Parameters
         ----------
-        population : dict of arrays
+        **population : ndarrays
             As :func:`posse.distributed.population.published` gives it, for all shards and for this one together.
         """
         with self.lock:
@@ -185,7 +180,7 @@ class ShardFleet(Posse):
                 return False
             parts = {name: array for name, array in population.items() if not name.startswith("publication.")}
             elsewhere = Elsewhere(*(np.array(population[f"publication.{name}"]) for name in Elsewhere._fields))
-            self._write("adopt", {"now": self.clock()}, population)
+            self._write("adopt", self.clock(), [], population)
             if self.core.adopt(parts, elsewhere, now):
                 self.others, self.publication = tuple(population["publication.others"].tolist()), number
             return True
@@ -228,13 +223,13 @@ class ShardFleet(Posse):
         if not len(y):
             return 0
         codes, arms, X, y = np.array(codes), np.array(arms), np.array(X), np.array(y)
-        arrays = {"codes": codes, "arms": arms, "contexts": X, "rewards": y}
+        arrays = {"codes": codes, "arms": arms, "X": X, "y": y}
         if times is not None:
             arrays["times"] = times = np.array(times)
         with self.lock:
             numbers, _ = self.names.tasks.numbered(self.core, labels)
             self.core.prepare(numbers[codes], arms, sums_only=True)
-            self._write("learn", {"now": self.clock(), "tasks": labels}, arrays)
+            self._write("learn_table", self.clock(), [labels], arrays)
             self.learn_rows(labels, codes, arms, X, y, times, refresh=len(y) <= FEW)
         return len(y)
 
@@ -270,14 +265,21 @@ class ShardFleet(Posse):
     # What is done again from a journal.
 
     def decide_again(
-        self, first: str, tasks: list[Label], arms: IntArray, X: Array, decided: int, *, at_once: bool
-    ) -> None:
-        """Take notice of decisions that were made before this process began; ``decided`` is how many there are then."""
+        self, first: str, decided: int, tasks: list[Label], arms: list[Label], answer: Any = None, *, X: Array,
+        chosen: IntArray | None = None, **_: Any,
+    ) -> None:  # fmt: skip
+        """Take notice of decisions that were made before this process began; ``decided`` is how many there are then.
+
+        Arms are those of every row, or all of them, with the place of every row's among them.
+        """
+        del answer  # of the call, for whoever makes it again
         with self.lock:
             now, core, place = self.clock(), self.core, parse_id(first)
             assert place is not None
             expire(self, now)
             core.ensure_fresh()
+            number = np.array([self.names.arms.number(arm) for arm in arms], dtype=np.int64)
+            chose = number if chosen is None else number[chosen]
             labels = list(dict.fromkeys(tasks))
             numbers, new = self.names.tasks.numbered(core, labels)
             number_of = dict(zip(labels, numbers.tolist(), strict=True))
@@ -288,13 +290,13 @@ class ShardFleet(Posse):
                 ledger = self.ledgers.adopted[place[0]] = Ledger(place[0], self.features.n_features, place[1])
                 self.ledgers.origins.add(place[0])
             ledger.reserve(len(rows))
-            places = ledger.write_many(rows, arms, now, X)
+            places = ledger.write_many(rows, chose, now, X)
             self.names.tasks.take_new(core, new)
             absent = self.settings.counted
             if absent is not None:
-                core.prepare(rows, arms)
+                core.prepare(rows, chose)
                 values, times = np.full(len(rows), absent), np.full(len(rows), now)
-                kept = core.learn_rows(rows, arms, X, values, times, is_open=True, estimate=not at_once)
+                kept = core.learn_rows(rows, chose, X, values, times, is_open=True, estimate=chosen is None)
                 ledger.keep_many(places, absent, kept)
             ledger.size += len(rows)
             self.stream.decided = decided
