@@ -317,20 +317,6 @@ def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
     assert loaded.n_rewards == 3000
 
 
-def test_a_fit_on_ray_with_a_half_life(ray, tmp_path, log):
-    table, out = log(600).with_columns(time=pl.Series(np.linspace(1.7e9, 1.701e9, 600))), tmp_path / "fleet.posse"
-    table.write_parquet(tmp_path / "log.parquet")
-    asked = ["--engine", "ray", "--out", str(out), "--drift", "5", "--time-column", "time"]
-    result = CliRunner().invoke(app, ["fit", str(tmp_path / "log.parquet"), *asked], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    one = Posse(arms=sorted(ARMS), features=FEATURES, drift=5.0)
-    one.learn_many(table, time="time")
-    loaded = Posse.load(out)
-    assert loaded.n_rewards == pytest.approx(one.n_rewards, rel=1e-6)
-    assert loaded.n_rewards < 500
-    assert_allclose(loaded.prior.covariance, one.prior.covariance, rtol=1e-6)
-
-
 def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sums, monkeypatch):
     monkeypatch.setattr(posse.distributed.fit, "ROWS", 250)
     out, folder, seen = tmp_path / "fleet.posse", tmp_path / "fleet.posse.checkpoint", []
@@ -425,7 +411,8 @@ def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings)
 
 def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
     arms = {arm: {"price": float(price)} for price, arm in enumerate(ARMS)}
-    settings = {"arms": arms, "features": FEATURES, "seed": 1, "drift": 30.0, "task_features": ["size"]}
+    settings = {"arms": arms, "features": FEATURES, "seed": 1, "drift": 30.0}
+    settings |= {"task_features": FeatureSpec([numeric("size", scale="standard")])}
     settings |= {"arm_features": ["price"], "absent_reward": 0.0}
     fleet = ShardedPosse(**settings, shards=2, folder=tmp_path / "fleet", fsync=False)
     one = Posse(**settings)
@@ -448,6 +435,9 @@ def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
             ray.kill(actor, no_restart=False)
         mean = fleet.expected("t2", CONTEXT).mean
         assert_allclose(list(mean.values()), list(one.expected("t2", CONTEXT).mean.values()), rtol=0.05, atol=0.05)
+        fleet.rebalance(3)
+        assert_allclose(list(fleet.expected("t2", CONTEXT).mean.values()), list(mean.values()), rtol=1e-7)
+        assert fleet.set_task_features({"t59": {"size": 3.0}}) == 1
         fleet.save(tmp_path / "m.posse")
         assert Posse.load(tmp_path / "m.posse").about_task("t9") == {"size": 2.0}
     finally:

@@ -117,6 +117,8 @@ def fit(
                 "expected --time-column with --drift, got files that are read in batches without; name the column that "
                 "says when"
             )
+        if engine == "ray" and time is not None:
+            raise InvalidValue("expected no --time-column with --engine ray, got one; leave one of them out")
         begin("reading the log")
         settings: dict[str, Any] = {
             "policy": policy,
