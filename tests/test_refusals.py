@@ -96,7 +96,6 @@ def with_a_known_population():
     fleet(prior=known).add_arm("blue")
 
 
-REGION = {"task_features": ["region"]}
 TO_COME = {
     "shards that learn half-lives": (lambda _: sharded(drift="learn"), "expected a half-life, or no drift"),
     "robust shards": (lambda _: sharded(robust=True), "expected robust=False for a sharded fleet"),

@@ -178,7 +178,7 @@ def test_a_shard_explores_by_the_steps_of_all(log):
     for number, shard in enumerate(shards):
         shard.stream.decided = 2000 * number
     estimate(Posse(arms=ARMS, features=FEATURES), ask, shards, steps=3, settled=0.2)
-    assert [shard.steps() for shard in shards] == [(6001, 3001)] * 3
+    assert [shard.steps for shard in shards] == [(6001, 3001)] * 3
 
 
 def test_a_new_arm_and_a_forgotten_task(log):

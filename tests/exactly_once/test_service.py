@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from posse.core.state import CLOCK, FAILURES, RETRY_AT
 from posse.fleet.replica import Replica
 from posse.fleet.residuals import Residuals
 from posse.service.definition import new_definition, new_replica, task_line
@@ -151,14 +152,13 @@ class Logged:
                 )
             elif change.kind == "erase":
                 replica.discard(lambda task: digest_of("f", task) == change.data)  # noqa: B023
-        if at is not None:
-            replica._engine.fading.advance(at)
+        replica.core.state.numbers[CLOCK] = at
         return sums_of(replica)
 
     def check(self, replica):
         """Check that a replica has learned what the log has up to the change that it has applied."""
         up_to, found = replica.applied, sums_of(replica)
-        expected = self.faded(up_to, replica._engine.fading.drift.aged_at) if self.fades else self.sums(up_to)
+        expected = self.faded(up_to, replica.now()) if self.fades else self.sums(up_to)
         for task, number in self.erased.items():
             # The log does not have it any more; whoever has not come to that change still does.
             if replica.applied < number:
@@ -168,7 +168,7 @@ class Logged:
         for pair, sums in expected.items():
             np.testing.assert_allclose(found[pair], sums, **EXACT, err_msg=str(pair))
         if not self.fades:
-            assert replica._engine.store._total == replica.n_rewards
+            assert replica.n_rewards == sum(sums[0] for sums in sums_of(replica).values())
 
     def check_all(self, live):
         self.check(live.replica)
@@ -183,9 +183,7 @@ class Logged:
 def sums_of(replica):
     _, found = replica.learned(replica.tasks)
     return {
-        pair: [float(sums.counts), *np.ravel(sums.sum_of_squares), *sums.moment, *sums.gram]
-        if sums.moment.size
-        else [float(sums.counts)]
+        pair: [sums.rewards, sums.squares, *sums.moment, *sums.gram] if sums.moment.size else [sums.rewards]
         for pair, sums in found.items()
     }
 
@@ -261,6 +259,7 @@ def learn(logged, live, injection):
             lambda: live.replica.learn(
                 [change.task], [change.arm], np.array([context]), [change.reward], replaces=[change.old],  # noqa: B023
                 provisional=change.kind == "decision", applied=change.number, times=[change.time],  # noqa: B023
+                numbers=[change.number], first=[change.first],  # noqa: B023
             )
         )  # fmt: skip
         if live.applied < change.number:
@@ -286,7 +285,7 @@ def inject(tmp_path, caplog, kind, what, **where):
         logged.write(20)
         live = LiveFleet(logged.storage, logged.row)
         for injection in places(**where):
-            live.replica._engine.store.__dict__.update(_retry_at=0.0, _failures=0)
+            live.replica.core.state.numbers[[RETRY_AT, FAILURES]] = 0.0
             if logged.absent is not None and injection.place % 2:
                 logged.expire(kept=3)
                 live.follow()
@@ -380,7 +379,7 @@ def test_rows_of_a_catalogue_before_one_that_raises_are_not_learned_again(tmp_pa
     logged, left = Logged(tmp_path, **KINDS["catalogue"]), [row]
     logged.write(20)
     live = LiveFleet(logged.storage, logged.row)
-    name = "estimate" if after else "adding"
+    name = "estimate" if after else "of"
     original = getattr(Residuals, name)
 
     def fail(*arguments):
@@ -551,22 +550,22 @@ def test_a_wrong_snapshot_of_a_pruned_log_is_used_and_logged(logged, caplog):
 
 def test_a_refresh_that_fails_repeats_nothing(logged, monkeypatch, caplog):
     live = LiveFleet(logged.storage, logged.row)
-    live.replica._engine.in_background = False
+    live.replica.run_in_background(False)
 
     def fail(*_, **__):
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr("posse.model.refresh.Refresh.run", fail)
+        broken.setattr("posse.core.core.estimated", fail)
         for _ in range(10):
             written = logged.write(1)
             live.apply(written.before["f"], written.changes["f"])
             live.replica.propose("t1", {"a": 1.0})
-        assert live.replica._engine.store.problem == "OSError: [Errno 24] Too many open files"
+        assert live.replica.core.problem == "OSError: [Errno 24] Too many open files"
         # After 1, 2, 4 and 8 rewards, not after every one.
         assert caplog.text.count("could not be estimated") <= 5
     logged.check_all(live)
     logged.write(40)
     live.follow()
-    assert live.replica._engine.store.problem is None
+    assert live.replica.core.problem is None
     logged.check_all(live)

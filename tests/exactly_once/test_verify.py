@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from posse.cli.main import app
+from posse.core.store import COUNT, SQUARES, n_triangle, totals_at
 from posse.errors import PosseError
 from posse.service import verify as checking
 from posse.service.live_fleet import LiveFleet, read_snapshot
@@ -49,12 +50,14 @@ def live(logged):
     return LiveFleet(logged.storage, logged.row)
 
 
-def slot_of(live):
-    task, arm = PAIR
-    fleet = live.replica
-    slot = int(fleet._engine.store.belief.slot[fleet._tasks.get(task), fleet._arms.get(arm)])
+def stored(live):
+    """Return the sums of the pair where they are stored, to be spoiled."""
+    fleet, (task, arm) = live.replica, PAIR
+    store, d = fleet.core.state.store, fleet.features.n_features
+    slot = store.slot[fleet.names.tasks.number(task), fleet.names.arms.number(arm)]
     assert slot >= 0
-    return fleet._engine.store.belief.sums, slot
+    gram, moment, totals = np.split(store.pairs[slot], [n_triangle(d), totals_at(d)])
+    return {"gram": gram, "moment": moment, "squares": totals[SQUARES:], "count": totals[COUNT:]}
 
 
 @pytest.mark.slow
@@ -81,18 +84,18 @@ def test_what_was_learned_is_what_the_log_says(logged, live):
 @pytest.mark.parametrize("kind", ["ebm-ts", "counting", "held"])
 @pytest.mark.parametrize("what", ["twice", "gram", "moment", "squares", "missing", "nan"])
 def test_a_difference_is_found_and_repaired(logged, live, what):
-    sums, slot = slot_of(live)
-    n = sums.counts[slot]
+    sums = stored(live)
+    n = sums["count"][0]
     if what == "twice":
         live.replica.learn(["t1"], ["red"], [[0.5]], [2.0])
     elif what == "missing":
         live.replica.forget("t1")
     elif what == "gram":
-        sums.gram[slot, 1] += 1e-6  # between the constant and the feature
-    elif what == "moment":
-        sums.moment[slot, 0] *= 1 + 1e-6
+        sums["gram"][1] += 1e-6  # between the constant and the feature
+    elif what == "nan":
+        sums["squares"][0] = np.nan
     else:
-        sums.sum_of_squares[slot] = np.nan if what == "nan" else sums.sum_of_squares[slot] * (1 + 1e-6)
+        sums[what][0] *= 1 + 1e-6
     found = compared(logged, live)
     assert found.different == 1
     assert {one.task for one in found.differences} == {"t1"}
@@ -192,8 +195,7 @@ def test_of_a_pruned_log_numbers_of_rewards_are_compared(pruned):
 
 def test_of_a_pruned_log_what_is_left_must_be_in_what_was_learned(pruned):
     logged, live = pruned
-    sums, slot = slot_of(live)
-    sums.sum_of_squares[slot] = 1e-6
+    stored(live)["squares"][0] = 1e-6
     [one] = compared(logged, live).differences
     assert (one.task, one.arm) == PAIR
 
@@ -300,8 +302,7 @@ def test_a_wrong_snapshot_is_found_and_repaired_without_a_service(logged, live):
     status, said = run("posse.db")
     assert (status, "what was learned is what the log says" in said) == (0, True)
     # As many rewards as the log has, so that counting them finds nothing.
-    sums, slot = slot_of(live)
-    sums.moment[slot, 0] += 0.5
+    stored(live)["moment"][0] += 0.5
     write_snapshot(live)
     status, said = run("posse.db", "--fleet", "f")
     assert (status, "task 't1', arm 'red'" in said) == (1, True)

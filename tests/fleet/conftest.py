@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from posse import FeatureSpec, Posse
-from posse.core.state import N_SLOTS
+from posse.core.state import N_SLOTS, N_TASKS
 from posse.core.store import COUNT, DECAY, DECAY_AT, FIRST, MOMENT, NEXT, PRECISION, totals_at
 from posse.fleet.file import state_of
 from posse.fleet.ledger import COLUMNS
@@ -109,6 +109,13 @@ def take_snapshot(fleet):
         if len(arrays[f"core.store.{name}"]) == used.size:
             arrays[f"core.store.{name}"] = arrays[f"core.store.{name}"][used]
     arrays["core.numbers"][N_SLOTS] = used.sum()
+    # So is a number of a task that was reserved for it and is not taken.
+    n_tasks = int(arrays["core.numbers"][N_TASKS])
+    assert (arrays["core.store.owner"][:, 0] < n_tasks).all()
+    for name in ("known", "given", "weight"):
+        array, stranger = arrays[f"core.store.{name}"][:n_tasks], arrays[f"core.store.{name}"][-1:]
+        assert (arrays[f"core.store.{name}"][n_tasks:] == stranger).all()
+        arrays[f"core.store.{name}"] = np.concatenate([array, stranger])
     del arrays["core.free_slots"]
     return {
         "decisions": decisions,

@@ -83,16 +83,18 @@ def test_late_are_at_the_old_end_even_if_the_clock_went_back(times, before):
 
 def test_forgetting_leaves_nothing_of_a_task_but_the_number():
     ledger = filled(7)
-    ledger.status[:3], ledger.reward[:3] = REWARDED, 4.0
+    ledger.status[:3] = REWARDED
+    for at in range(3):
+        ledger.keep(at, ledger.receipt(at)._replace(reward=4.0, decay=-0.5, row=at, serial=at))
 
-    ledger.forget(np.array([0, 2]))
+    ledger.forget(ledger.of_tasks(np.array([0, 2])))
 
     assert column(ledger, "status") == [FORGOTTEN, REWARDED, FORGOTTEN, FORGOTTEN, PENDING, FORGOTTEN, FORGOTTEN]
     gone = ledger.status[ledger.live] == FORGOTTEN
     for name in ("task", "arm", "row", "serial"):
         assert (ledger.columns()[name][gone] == -1).all()
-    assert not ledger.reward[ledger.live][gone].any()
-    assert not ledger.context[ledger.live][gone].any()
+    for name in ("reward", "decay", "context"):
+        assert not ledger.columns()[name][gone].any()
     assert ledger.context[ledger.live][~gone].tolist() == [[1.0, -1.0], [4.0, -4.0]]
     assert ledger.n_pending == 1
     assert ledger.next == 8
@@ -153,7 +155,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(task=st.integers(0, 4))
     def forget(self, task):
-        self.ledger.forget(np.array([task]))
+        self.ledger.forget(self.ledger.of_tasks(np.array([task])))
         for row in self.rows:
             if row[0] == task:
                 row[:] = [-1, -1, row[2], FORGOTTEN, 0.0, 0.0]

@@ -213,3 +213,19 @@ def test_a_row_that_cannot_be_learned_leaves_everything_as_it_was():
         ours.learn(["task-0", "new"], ["red", "purple"], [[0.0, 1.0]] * 2, [1.0, 2.0])
     assert_allclose(beliefs(ours), before, rtol=0)
     assert "new" not in ours.tasks
+
+
+@pytest.mark.parametrize("catching_up", [False, True])
+def test_what_fades_does_not_depend_on_how_a_log_is_cut(catching_up):
+    """Rewards that come late count as of the latest time, also the first of their task."""
+    log = [(1.0, "a"), (5.0, "b"), (200.0, "a"), (20.0, "c"), (90.0, "b"), (250.0, "c"), (10.0, "d")]
+    found = []
+    for cut in range(1, len(log)):
+        replica = Replica(arms=["red", "green"], features=["x"], drift=1e-3, seed=1)
+        for part in (log[:cut], log[cut:]):
+            n = len(part)
+            replica.learn([task for _, task in part], ["red"] * n, [[0.5]] * n, [1.0] * n,
+                          times=[time for time, _ in part], catching_up=catching_up)  # fmt: skip
+        found.append([sums.rewards for _, sums in sorted(replica.learned(replica.tasks)[1].items())])
+    assert found[0][-1] == 1.0
+    np.testing.assert_allclose(found, found[:1] * len(found), rtol=1e-9)

@@ -78,8 +78,12 @@ def count_news(numbers: Array, news: int, serials: int, now: float) -> None:
 def learn_row(
     store: Store, work: Work, numbers: Array, task: int, arm: int, x: Array, reward: float, now: float, is_open: bool
 ) -> tuple[int, float]:
-    """Learn one reward of a pair that has a slot; return where its row is kept, or -1, and the log of its decay."""
+    """Learn one reward of a pair that has a slot; return where its row is kept, or -1, and the log of its decay.
+
+    A reward from before the latest one counts as if it had come just now, whatever else its pair has seen.
+    """
     d, slot, row = x.shape[0], store.slot[task, arm], -1
+    now = max(now, numbers[CLOCK])
     age(store, work, slot, task, arm, now, 0.0)
     mean, variance = believe(store, work, slot, arm, task, x)
     w, h = site(store.family, reward, 1.0, mean, variance)

@@ -572,9 +572,18 @@ class Core:
             rest: Any = tuple(column[done:] for column in rows)
             learn_rows(state.store, self._work, state.numbers, *rest, is_open, decay[done:], kept[done:])
             logger.exception("an estimate in the midst of a table failed; all its rewards are learned")
+        # No function of this package is entered from here on: what is learned must not be followed by an error.
+        state = self._state
         if is_open:
-            self.state.numbers[WAITING] += decay.size
-        return receipts if serials is None else self._numbered(receipts, serials)
+            state.numbers[WAITING] += decay.size
+        if serials is None:
+            return receipts
+        there = kept >= 0
+        there[there] = state.store.row_links[kept[there], SERIAL] == receipts.serial[there]
+        state.store.row_links[kept[there], SERIAL] = serials[there]
+        if serials.size:
+            state.numbers[SERIALS] = max(state.numbers[SERIALS], serials[-1])
+        return receipts._replace(serial=serials)
 
     def _learn_in_parts(
         self, rows: Rows, decay: Array, kept: IntArray, before: int, is_open: bool, estimate: bool, is_watching: bool
@@ -600,16 +609,6 @@ class Core:
             if estimate or is_watching:
                 self.estimate_if_due()
                 self.ensure_fresh()
-
-    def _numbered(self, receipts: Receipts, serials: IntArray) -> Receipts:
-        """Give rows that were just learned other serials than the next ones."""
-        state, rows = self.state, receipts.row
-        there = rows >= 0
-        there[there] = state.store.row_links[rows[there], SERIAL] == receipts.serial[there]
-        state.store.row_links[rows[there], SERIAL] = serials[there]
-        if serials.size:
-            state.numbers[SERIALS] = max(state.numbers[SERIALS], serials[-1])
-        return receipts._replace(serial=serials)
 
     def _watch(
         self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None
@@ -663,13 +662,16 @@ class Core:
 
     def _add_rows(self, rows: Rows, decay: Array) -> None:
         """Add rows to the sums of their pairs only, every pair's rows in their order."""
-        (tasks, arms, *_), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
+        (tasks, arms, *others), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
+        if self.fades:
+            others[-1] = np.maximum.accumulate(np.maximum(others[-1], numbers[CLOCK]))  # as each counts by itself
+        rows = tasks, arms, *others
         order, cuts, submit = np.arange(n), [0, n], None
         if n >= MANY_ROWS and workers() > 1:
             order, cuts = changes.parts_of(store.slot[tasks, arms], int(numbers[N_SLOTS]), 4 * workers())
             submit = pool().submit
         parts = [partial(add_rows, store, order, *ends, *rows, decay) for ends in pairwise(cuts)]
-        latest = float(rows[4].max())
+        latest = float(others[-1].max())
         with defer_interrupts():
             numbers[BEHIND] = 1.0
             # From here on nothing can fail: where no thread is to be had, parts are added here.
@@ -722,9 +724,9 @@ class Core:
         if not self.replaceable(receipt) or (self._family != NUMBER and not store.row_links[row, OPEN]):
             return
         slot, numbers = int(store.slot[task, arm]), self.state.numbers
-        numbers[WAITING] = max(numbers[WAITING] - 1.0, 0.0)
+        waiting = max(numbers[WAITING] - 1.0, 0.0)
         # Where much of what is believed is of rewards that wait, others in their place are no change of the world.
-        if self.forgetting.watches and self.watching and numbers[WAITING] <= MOST_WAITING * numbers[TOTAL]:
+        if self.forgetting.watches and self.watching and waiting <= MOST_WAITING * numbers[TOTAL]:
             weight = math.exp(store.pairs[slot, totals_at(x.size) + DECAY] - decay)
             site = weight / store.noise[arm], weight * reward / store.noise[arm]
             if self._family != NUMBER:
@@ -735,6 +737,7 @@ class Core:
             if self._running is not None:
                 self._running.touch(store, slot)
             changes.close_row(store, slot, receipt.row)
+        self._state.numbers[WAITING] = waiting
 
     def open_receipt(self, task: int, arm: int, x: Array, reward: float) -> Receipt | None:
         """Return the receipt of the oldest open row of a pair with this context and reward, if there is one."""

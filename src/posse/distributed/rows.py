@@ -14,6 +14,7 @@ import numpy as np
 from posse.errors import InvalidValue, UnknownDecision
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.names import N_BUCKETS, Label
+from posse.fleet.tables import encoded_rows
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def parts_of(
 ) -> tuple[list[Label], IntArray, list[Part]]:
     """Return distinct tasks, every row's place among them, and the rows of every shard; whatever is wrong raises."""
     template = fleet.template
-    labels, codes, _ = template.rows(tasks, contexts)
+    labels, codes, _ = encoded_rows(template, tasks, contexts)
     eligible = None if eligible is None else list(eligible)
     template.names.arms.mask(eligible, len(codes))
     frame = as_frame(contexts) if not isinstance(contexts, np.ndarray) else None

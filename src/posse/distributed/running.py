@@ -241,13 +241,13 @@ class RunningShards:
     def scale(self, features: FeatureSpec) -> None:
         """Encode contexts with a scaling that was learned from now on: here, in every shard and in the folder."""
         before = self.template.features
-        self.template.scale(features)
+        self.template.features = features
         try:
             if self.place.folder is not None:
                 # Before any shard knows it: a fleet that is opened tells the shards that do not.
                 self.template.save(self.place.settings)
         except BaseException:
-            self.template.scale(before)
+            self.template.features = before
             raise
         gather([self.do(shard, "have_features", features.to_json()) for shard in range(self.n_shards)])
 

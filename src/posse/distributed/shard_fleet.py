@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.core.core import Core
 from posse.core.state import Elsewhere
 from posse.core.sums import Moments, Pairs
 from posse.distributed.cluster import OtherArms
@@ -20,10 +19,14 @@ from posse.errors import ExpiredDecision
 from posse.families.sites import NUMBER
 from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions
+from posse.fleet.fleet import Fleet
+from posse.fleet.joining import know_tasks
 from posse.fleet.late import Lesson, expire, news_among, teach
+from posse.fleet.learning import learn_rows
 from posse.fleet.ledger import Ledger, parse_id
 from posse.fleet.merge import add
 from posse.fleet.names import Label
+from posse.fleet.notes import Notes
 from posse.fleet.posse import Posse
 
 if TYPE_CHECKING:
@@ -39,6 +42,41 @@ COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decision
 FEW = 256  # rows that are learned one by one, so that messages need not all be summed again
 SUMMED = [name for name in Moments._fields if name not in ("prior", "covariance", "distance")]
 NOWHERE = np.zeros(0, dtype=np.int64)
+
+
+class Journaled(Notes):
+    """Writes changes of a shard to its journal; what is known about tasks is written by whoever asks for it."""
+
+    def __init__(self, write: Write) -> None:
+        super().__init__(lambda _: None)
+        self.write_entry = write
+
+    def decisions(
+        self, fleet: Fleet, decisions: Sequence[Decision] | Decisions, contexts: Any, X: Array, now: float, *,
+        ranking: bool = False,
+    ) -> None:  # fmt: skip
+        """Write decisions."""
+        del contexts
+        if not len(decisions):
+            return
+        first, decided = decisions[0].id, fleet.stream.decided + len(decisions)
+        if isinstance(decisions, Decisions):  # as columns: an entry per row would take longer than to decide
+            given = [first, decided, decisions.tasks, list(decisions.arms)]
+            columns = {name: getattr(decisions, name) for name in COLUMNS}
+            self.write_entry("decide_again", now, given, {"X": X} | columns)
+            return
+        given = [first, decided, [one.task for one in decisions], [one.arm for one in decisions]]
+        answer = ranking, [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions]
+        self.write_entry("decide_again", now, [*given, answer], {"X": np.tile(X, (len(decisions), 1))})
+
+    def rewards(self, fleet: Fleet, ids: list[str], values: list[float], now: float) -> None:
+        """Write rewards; those that stand for none come again when it is read at the same time."""
+        try:
+            fleet.ledgers.find(ids[0], fleet.settings.oldest(now))
+        except ExpiredDecision:
+            self.write_entry("expire_again", now, [], {})
+        else:
+            self.write_entry("reward_again", now, [ids, values], {})
 
 
 class ShardFleet(Posse):
@@ -57,53 +95,25 @@ class ShardFleet(Posse):
         self.others, self.publication = (0, 0), 0
         self._write: Write = lambda *_: None
         self._asked: tuple[Any, Pairs] | None = None
-
-    def new_core(self) -> Core:
-        """Return a core that never estimates a population; it is given one."""
-        core = super().new_core()
+        self.components = (self,)
         if self.estimates:
-            core.method = "elsewhere"
-        return core
+            self.core.method = "elsewhere"  # it is given a population
 
     @property
     def estimates(self) -> bool:
         """Whether there is a population to estimate."""
         return self.settings.learns_population
 
+    @property
     def steps(self) -> tuple[int, int]:
-        """Return the steps of the next decision of all shards together."""
-        by_decisions, by_rewards = super().steps()
+        """The steps of the next decision of all shards together."""
+        by_decisions, by_rewards = super().steps
         return by_decisions + self.others[0], by_rewards + self.others[1]
 
     def write_to(self, write: Write) -> None:
         """Write changes here before they are made; what it raises, the change raises."""
         self._write = write
-        self.log_to(lambda _: None)  # a fleet with a log tells of changes first, and they are noted below
-
-    def note_decisions(
-        self, decisions: Sequence[Decision] | Decisions, contexts: Any, X: Array, now: float, *, ranking: bool = False
-    ) -> None:
-        """Write decisions to the journal."""
-        del contexts
-        if not len(decisions):
-            return
-        first, decided = decisions[0].id, self.stream.decided + len(decisions)
-        if isinstance(decisions, Decisions):  # as columns: an entry per row would take longer than to decide
-            given = [first, decided, decisions.tasks, list(decisions.arms)]
-            self._write("decide_again", now, given, {"X": X} | {name: getattr(decisions, name) for name in COLUMNS})
-            return
-        given = [first, decided, [one.task for one in decisions], [one.arm for one in decisions]]
-        answer = ranking, [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions]
-        self._write("decide_again", now, [*given, answer], {"X": np.tile(X, (len(decisions), 1))})
-
-    def note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
-        """Write rewards to the journal; those that stand for none come again when it is read at the same time."""
-        try:
-            self.ledgers.find(ids[0], self.oldest(now))
-        except ExpiredDecision:
-            self._write("expire_again", now, [], {})
-        else:
-            self._write("reward_again", now, [ids, values], {})
+        self.notes = Journaled(write)
 
     # What the coordinator asks.
 
@@ -230,13 +240,13 @@ class ShardFleet(Posse):
             numbers, _ = self.names.tasks.numbered(self.core, labels)
             self.core.prepare(numbers[codes], arms, sums_only=True)
             self._write("learn_table", self.clock(), [labels], arrays)
-            self.learn_rows(labels, codes, arms, X, y, times, refresh=len(y) <= FEW)
+            learn_rows(self, labels, codes, arms, X, y, times, refresh=len(y) <= FEW)
         return len(y)
 
     def check_rewards(self, ids: list[Any], values: list[Any]) -> None:
         """Raise what :meth:`reward_many` would raise; nothing changes."""
         with self.lock:
-            news_among(self, ids, values, self.oldest(self.clock()), skip=False)
+            news_among(self, ids, values, self.settings.oldest(self.clock()), skip=False)
 
     def shown_probabilities(self, *asked: Any) -> dict[str, Any]:
         """See :meth:`posse.Posse.probabilities`; return them with the arms that they are of."""
@@ -251,15 +261,15 @@ class ShardFleet(Posse):
 
     def have_features(self, features: dict[str, Any]) -> None:
         """Encode contexts by the scaling that was learned from the first table."""
-        self.scale(FeatureSpec.from_json(features))
+        self.features = FeatureSpec.from_json(features)
 
     def know_tasks(self, labels: list[Label], rows: list[list[Any]], features: dict[str, Any]) -> None:
         """Know something about tasks; ``features`` have the scaling that was learned from the first of all shards."""
         with self.lock:
             side = self.known.tasks
             side.spec = FeatureSpec.from_json(features)
-            self.know_tasks_now(
-                {label: dict(zip(side.names, row, strict=True)) for label, row in zip(labels, rows, strict=True)}
+            know_tasks(
+                self, {label: dict(zip(side.names, row, strict=True)) for label, row in zip(labels, rows, strict=True)}
             )
 
     # What is done again from a journal.
@@ -309,7 +319,7 @@ class ShardFleet(Posse):
             teach(
                 self,
                 [
-                    Lesson(*self.ledgers.find(one, self.oldest(now)), value)
+                    Lesson(*self.ledgers.find(one, self.settings.oldest(now)), value)
                     for one, value in zip(ids, values, strict=True)
                 ],
                 now,
@@ -329,7 +339,7 @@ class ShardFleet(Posse):
             self.core.ensure_fresh()
             self.stream.decided += decided
 
-    def more_arrays(self) -> Arrays:
+    def arrays(self) -> Arrays:
         """Return what only a shard saves."""
         elsewhere = self.core.elsewhere
         found: Arrays = {"shard.numbers": np.array([*self.others, self.publication], dtype=np.int64)}
@@ -337,7 +347,7 @@ class ShardFleet(Posse):
             {} if elsewhere is None else {f"shard.{name}": array for name, array in elsewhere._asdict().items()}
         )
 
-    def take_arrays(self, reader: Reader) -> None:
+    def take(self, reader: Reader) -> None:
         """Have that again; a template has none of it."""
         if "shard.numbers" not in reader.box.names:
             return

@@ -21,6 +21,7 @@ from posse.distributed.running import RunningShards, new_place, require_new
 from posse.errors import InvalidValue, UnknownDecision, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions, Ranking
+from posse.fleet.joining import checked_arm
 from posse.fleet.late import Rewarded, Skipped, id_of, listed_rewards
 from posse.fleet.menu import read_menu
 from posse.fleet.names import Label, buckets_of, require_one_by_one
@@ -436,7 +437,7 @@ class ShardedPosse(KeptShards):
         """
         running = self.running
         with running.arming:
-            new = running.template.checked_arm(arm, features)  # what is wrong with it raises here
+            new = checked_arm(running.template, arm, features)  # what is wrong with it raises here
             gather([running.coordinator.add_arm.remote(new.label, new.raw)])
             # Last, so that nobody sends rows of an arm that some shard does not have.
             running.template.add_arm(new.label, new.raw)

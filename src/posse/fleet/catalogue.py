@@ -29,7 +29,7 @@ from posse.fleet.posse import Posse
 from posse.fleet.residuals import Residuals
 from posse.fleet.settings import MONTH, require_truth_value
 from posse.fleet.tables import contexts_of, required, rewards_of
-from posse.interrupts import defer_interrupts
+from posse.interrupts import defer_interrupts, finish
 from posse.logs.menus import taken_features
 from posse.showing import Sheet, Table
 
@@ -316,7 +316,7 @@ class Catalogue(KnownKeywords):
         return mean, sd
 
     def _coefficients(self, task: int | None) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = self.fleet.core.coefficients(-1 if task is None else task, 0, self.fleet.now())
+        found: tuple[Array, Array] = self.fleet.core.coefficients(-1 if task is None else task, 0, self.fleet.now)
         return found
 
     def _record(
@@ -333,7 +333,7 @@ class Catalogue(KnownKeywords):
         joint = menu.encoded[chosen] @ self.joint.at(x).T
         ledger.write_many(np.full(n, task, dtype=np.int64), arms, now, joint)
         with defer_interrupts():
-            if fleet.log is not None:
+            if fleet.notes is not None:
                 self._note(context, menu, chosen, decisions, now, ranking)
             # From here on nothing can fail.
             if number is None:
@@ -363,7 +363,10 @@ class Catalogue(KnownKeywords):
         known = dict(zip(self.features.names, self.features.raw(context), strict=True))
         of_arms = [menu.logged(chosen[:place]) for place in range(len(chosen))]
         contexts = [known] * len(chosen)
-        self.fleet.log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms))
+        assert self.fleet.notes is not None
+        self.fleet.notes.write(
+            decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms)
+        )
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
@@ -429,7 +432,7 @@ class Catalogue(KnownKeywords):
         value = fleet.settings.checked_reward(value)
         with fleet.lock:
             now = fleet.clock()
-            ledger, at = fleet.ledgers.find(decision_id, fleet.oldest(now))
+            ledger, at = fleet.ledgers.find(decision_id, fleet.settings.oldest(now))
             if ledger.status[at] == REWARDED:
                 require_same(decision_id, float(ledger.reward[at]), value)
                 return False
@@ -438,7 +441,8 @@ class Catalogue(KnownKeywords):
             def rewarded() -> None:
                 ledger.status[at], ledger.reward[at] = REWARDED, value
 
-            note = partial(fleet.note_rewards, [decision_id], [value], now)
+            notes = fleet.notes
+            note = None if notes is None else partial(notes.rewards, fleet, [decision_id], [value], now)
             self._learn(int(ledger.task[at]), int(ledger.arm[at]), ledger.context[at], value, note, rewarded)
             return True
 
@@ -449,7 +453,7 @@ class Catalogue(KnownKeywords):
         one_of(errors, "errors", ("raise", "skip"))
         fleet, (ids, amounts) = self.fleet, listed_rewards(decisions, values)
         with fleet.lock:
-            new, skipped = news_among(fleet, ids, amounts, fleet.oldest(fleet.clock()), skip=errors == "skip")
+            new, skipped = news_among(fleet, ids, amounts, fleet.settings.oldest(fleet.clock()), skip=errors == "skip")
             for decision_id, lesson in new.items():
                 self.reward(decision_id, lesson.value)
             return Rewarded(len(new), skipped)
@@ -516,7 +520,7 @@ class Catalogue(KnownKeywords):
         then: Callable[[], object],
     ) -> None:  # fmt: skip
         """Learn one reward; ``note`` is called before it, and ``then`` together with the change."""
-        core, now, out = self.fleet.core, self.fleet.now(), np.empty((2, 1))
+        core, now, out = self.fleet.core, self.fleet.now, np.empty((2, 1))
         core.ensure_fresh()
         core.prepare_one(task, 0)
         self.residuals.reserve(arm + 1)
@@ -527,13 +531,13 @@ class Catalogue(KnownKeywords):
         # Each of the two is learned as if the other were more noise: a row with noise s2 + v weighs s2 / (s2 + v).
         weight = float(np.sqrt(noise / (noise + own)))
         information = 1.0 / (variance + noise)
-        with defer_interrupts():
-            if note is not None:
-                note()
-            # From here on nothing can fail.
-            core.learn(task, 0, weight * joint, weight * (value - residual), now)
-            self.residuals.add(task, arm, information, information * (value - mean))
-            then()
+        steps: list[Callable[[], object]] = [] if note is None else [note]
+        steps += [
+            partial(core.learn, task, 0, weight * joint, weight * (value - residual), now),
+            partial(self.residuals.add, task, arm, information, information * (value - mean)),
+            then,
+        ]
+        finish(steps)
         before = core.version
         core.estimate_if_due()
         if core.version != before:

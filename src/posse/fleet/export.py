@@ -21,7 +21,7 @@ def export_task(fleet: Fleet, task: Label) -> dict[str, Any]:
         number = fleet.names.tasks.number(task)
         expire(fleet, fleet.clock())
         borrowing = borrowing_in(fleet, task)
-        sums = fleet.core.sums(np.array([number]), fleet.now())
+        sums = fleet.core.sums(np.array([number]), fleet.now)
         rows = {arm: row for row, arm in enumerate(sums.arms.tolist())}
         grams = whole_matrices(sums.gram, fleet.features.n_features)
         arms = {}

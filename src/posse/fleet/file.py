@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,16 @@ BY_TASK = ("store.known", "store.given", "store.weight")  # and a last row for t
 FREE = ("free_slots", "free_tasks", "store.free_rows")
 OTHERS = ".others"  # says where an array is not a number: nothing known, or nothing learned yet
 KINDS = {str: "text", int: "number", None: "none"}
+
+
+class Component(Protocol):
+    """Something of a kind of fleet that is saved with it."""
+
+    def arrays(self) -> Arrays:
+        """Return all that it has."""
+
+    def take(self, reader: Reader) -> None:
+        """Have that again."""
 
 
 # Writing.
@@ -81,7 +91,8 @@ def state_of(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
     arrays |= label_arrays(names.tasks, "task")
     arrays["task_at"] = np.array(list(names.tasks.numbers.values()), dtype=np.int64)
     arrays |= _texts("known", [json.dumps(known.tasks.raw.get(task)) for task in names.tasks.numbers.values()])
-    arrays |= fleet.more_arrays()
+    for component in fleet.components:
+        arrays |= component.arrays()
     ledgers = list(fleet.ledgers)
     for place, ledger in enumerate(ledgers):
         arrays |= {f"ledger{place}.{name}": column for name, column in ledger.columns().items()}
@@ -262,7 +273,8 @@ def restore_fleet(
         fleet.known.tasks.encode(list(fleet.known.tasks.raw.values()))  # or it could not have been said
     if tasks is None:
         _restore_ledgers(fleet, reader)
-        fleet.take_arrays(reader)
+        for component in fleet.components:
+            component.take(reader)
     else:
         fleet.partial = True
         fleet.names.tasks.elsewhere = frozenset(labels) - frozenset(fleet.names.tasks)

@@ -82,7 +82,7 @@ def findings_of(fleet: Fleet) -> list[str]:
             return ["only some tasks of this fleet were loaded: load all of it to see what could not be learned"]
         core.ensure_fresh()
         names = Names(arm=lambda arm: repr(fleet.names.arms.label(arm)), feature=lambda i: repr(spec.columns[i]))
-        products = products_of(core, fleet.now())
+        products = products_of(core, fleet.now)
         columns = products[0, :-1]
         if linked:  # sums are over sites: what they say about rewards is left out
             products[-1], products[:, -1], products[-1, -1] = 0.0, 0.0, 1.0
@@ -113,7 +113,7 @@ def findings_of(fleet: Fleet) -> list[str]:
 
 def _seen(fleet: Fleet, products: Array) -> Seen:
     core, spec = fleet.core, fleet.features
-    tasks, arms, *_, counts = core.sums(None, fleet.now())
+    tasks, arms, *_, counts = core.sums(None, fleet.now)
     return Seen(
         tasks=np.bincount(arms, minlength=core.n_arms),
         rewards=np.asarray(np.bincount(arms, weights=counts, minlength=core.n_arms), dtype=np.float64),

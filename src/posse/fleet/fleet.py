@@ -19,14 +19,15 @@ import numpy as np
 from posse.checks import KnownKeywords, whole_number
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.looking import effects_of
-from posse.errors import InvalidValue, ShapeError
+from posse.errors import InvalidValue
 from posse.families import Rewards
 from posse.features import FeatureSpec
 from posse.fleet.decision import Expectation
+from posse.fleet.joining import add_to, checked_arm, know_tasks, new_core
 from posse.fleet.known import Known, declared_arms, spec_of
 from posse.fleet.ledger import Ledgers
-from posse.fleet.menu import read_menu
-from posse.fleet.names import Arms, Label, NewTasks, Tasks, require_one_by_one
+from posse.fleet.names import Arms, Label, Tasks, require_one_by_one
+from posse.fleet.notes import Notes
 from posse.fleet.settings import (
     MONTH,
     Drift,
@@ -37,20 +38,17 @@ from posse.fleet.settings import (
     require_memory,
     require_truth_value,
 )
-from posse.fleet.tables import label_codes, required, sequence_codes
 from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
-    from posse.core.core import Core
-    from posse.core.state import ReadyRows, Receipts
-    from posse.fleet.file import Reader
+    from posse.fleet.file import Component
     from posse.fleet.overview import Coefficients, NoticedChange, Overview
     from posse.logs.writer import Record
     from posse.model.borrowing import Borrowing
     from posse.model.prior import Prior
     from posse.model.statistics import Statistics
     from posse.report import Report
-    from posse.types import Array, IntArray
+    from posse.types import Array
 
 
 class Names(NamedTuple):
@@ -122,11 +120,12 @@ class Fleet(KnownKeywords):
             self.known.arms.raw = dict(enumerate(menu.all_raw()))
         self.known.require(self._features, self.settings, n_arms)
         self.names.arms.change({label: number for number, label in enumerate(labels)}, ())
-        self.core = self.new_core()
+        self.core = new_core(self)
         self.stream = Stream(checked_seed(seed))
         self.ledgers = Ledgers(n_features)
         self.lock, self.clock, self.partial = threading.RLock(), clock, False
-        self.log: Callable[[list[Record]], None] | None = None
+        self.notes: Notes | None = None
+        self.components: tuple[Component, ...] = ()
         self.run_in_background(background)
         self.log_to(log)
 
@@ -173,10 +172,21 @@ class Fleet(KnownKeywords):
             from posse.logs.writer import LogWriter
 
             log = LogWriter(log)
-        self.log = log
+        self.notes = None if log is None else Notes(log)
 
-    def run_in_background(self, background: Any) -> None:
-        """Estimate the population on other threads from now on, or no more."""
+    @property
+    def log(self) -> Callable[[list[Record]], None] | None:
+        """Where decisions and rewards are noted."""
+        return None if self.notes is None else self.notes.write
+
+    def run_in_background(self, background: bool) -> None:
+        """Estimate the population on other threads from now on, or no more.
+
+        Parameters
+        ----------
+        background : bool
+            See :class:`posse.Posse`.
+        """
         self.background = bool(background)
         self.core.run_in_background(self.lock if self.background else None)
 
@@ -205,6 +215,11 @@ class Fleet(KnownKeywords):
         """What a context is made of."""
         return self._features
 
+    @features.setter
+    def features(self, features: FeatureSpec) -> None:
+        with self.lock:
+            self._features = features
+
     @property
     def policy(self) -> str:
         """The key of the policy."""
@@ -226,7 +241,12 @@ class Fleet(KnownKeywords):
         if not self.fades:
             return self.core.n_rewards
         with self.lock:
-            return self.core.count(self.now())
+            return self.core.count(self.now)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The step of the next decision by decisions, and the least one by rewards."""
+        return self.stream.decided + 1, self.core.experience + 1
 
     @property
     def fades(self) -> bool:
@@ -269,8 +289,9 @@ class Fleet(KnownKeywords):
 
         return statistics_of(self)
 
+    @property
     def now(self) -> float:
-        """Return the time as of which the fleet is looked at; 0 where nothing fades."""
+        """The time as of which the fleet is looked at; 0 where nothing fades."""
         return max(self.clock(), self.core.now) if self.fades else 0.0
 
     def expected(self, task: Label, context: Any = None) -> Expectation:
@@ -472,31 +493,14 @@ class Fleet(KnownKeywords):
         (('green', 'blue'), ('red',))
         """
         with self.lock:
-            arms, new = self.names.arms, self.checked_arm(arm, features)
+            arms, new = self.names.arms, checked_arm(self, arm, features)
             numbers = arms.numbers | {new.label: new.number}
             with defer_interrupts():
                 if new.number not in arms.retired:
-                    self.add_to(self.core, new.encoded)
+                    add_to(self.core, self, new.encoded)
                     if new.raw is not None:
                         self.known.arms.raw[new.number] = new.raw
                 arms.change(numbers, arms.retired - {new.number})
-
-    def checked_arm(self, arm: Any, features: Any) -> NewArm:
-        """Return an arm that can be added or brought back, or raise; the lock must be held."""
-        self.require_whole()
-        arms, encoded, raw = self.names.arms, None, None
-        if features is not None:
-            encoded, raw = self.known.new_arm(arm, features, arms)
-        label = arms.checked(arm)
-        self.settings.require_floor(len(arms.active.names) + 1)
-        number = arms.get(label)
-        if number is not None:
-            if number not in arms.retired:
-                arms.require_new(label)
-            return NewArm(label, number, None, None)
-        require_memory(self.core.n_arms + 1, self._features.n_features)
-        self.settings.require_extendable()
-        return NewArm(label, self.core.n_arms, encoded, raw)
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more. What it taught stays, and its late rewards are still learned.
@@ -607,38 +611,19 @@ class Fleet(KnownKeywords):
         2
         """
         with self.lock:
-            return self.know_tasks_now(tasks)
-
-    def know_tasks_now(self, tasks: Any, then: Callable[[], object] = lambda: None) -> int:
-        """Know something about tasks; ``then`` is called together with the change. The lock must be held."""
-        self.require_whole()
-        side = self.known.tasks
-        if side.spec is None:
-            raise InvalidValue(
-                "expected a fleet with task_features, got one without; make it with task_features=FeatureSpec(...)"
-            )
-        menu = read_menu(tasks, side.spec, self.names.tasks, what="task")
-        raw = menu.all_raw()
-        numbers, new = self.names.tasks.numbered(self.core, menu.arms)
-        with defer_interrupts():
-            if self.log is not None:
-                from posse.fleet.notes import task_feature_records
-
-                self.log(task_feature_records(menu.arms, side.names, raw, self.clock()))
-            self.names.tasks.take_new(self.core, new)
-            self.core.know(numbers, menu.columns, np.ones(numbers.size, dtype=np.bool_))
-            side.raw.update(zip(numbers.tolist(), raw, strict=True))
-            side.spec = menu.spec
-            then()
-        self.core.estimate_if_due()
-        return len(menu)
+            return know_tasks(self, tasks)
 
     def about_task(self, task: Label) -> dict[str, Any] | None:
-        """Return what is known about a task by name, or None if nothing is or there are no ``task_features``.
+        """Return the features of a task.
 
         Parameters
         ----------
         task : str or int
+
+        Returns
+        -------
+        dict or None
+            Raw values by name; None if nothing is known, or there are no ``task_features``.
         """
         with self.lock:
             number = self.names.tasks.get(task)
@@ -775,6 +760,13 @@ class Fleet(KnownKeywords):
 
         return export_task(self, task)
 
+    def require_whole(self) -> None:
+        """Raise if only some tasks of a file were loaded."""
+        if self.partial:
+            raise InvalidValue(
+                "only some tasks of this fleet were loaded, so it decides but does not learn; load all of it"
+            )
+
     # Files.
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -799,7 +791,13 @@ class Fleet(KnownKeywords):
         self.freeze()(path)
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
-        """Return a function that writes the state of now to a file, whatever is learned until then."""
+        """Return a function that writes the state of now to a file, whatever is learned until then.
+
+        Returns
+        -------
+        callable
+            Takes a path, as :meth:`save` does, and needs no lock: files can be written while decisions go on.
+        """
         from posse.fleet.file import freeze_fleet
 
         return freeze_fleet(self)
@@ -862,179 +860,3 @@ class Fleet(KnownKeywords):
         fleet.log_to(log)
         fleet.run_in_background(background)
         return fleet
-
-    # For those who work on a fleet.
-
-    def more_arrays(self) -> dict[str, Any]:
-        """Return what a kind of fleet saves beside all others."""
-        return {}
-
-    def take_arrays(self, reader: Reader) -> None:
-        """Have again what :meth:`more_arrays` saved."""
-
-    def new_core(self) -> Core:
-        """Return a core of this fleet that has learned nothing."""
-        core = self.settings.new_core(len(self.names.arms), self._features.n_features, self.known)
-        core.keys = self.names.tasks.keys
-        return core
-
-    def steps(self) -> tuple[int, int]:
-        """Return the step of the next decision by decisions, and the least one by rewards."""
-        return self.stream.decided + 1, self.core.experience + 1
-
-    def require_whole(self) -> None:
-        """Raise if only some tasks of a file were loaded."""
-        if self.partial:
-            raise InvalidValue(
-                "only some tasks of this fleet were loaded, so it decides but does not learn; load all of it"
-            )
-
-    def oldest(self, now: float) -> float:
-        """Return the time of the oldest decision that may still get a reward."""
-        time_to_live = self.settings.time_to_live
-        return -np.inf if time_to_live is None else now - time_to_live
-
-    def note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
-        """Write rewards to the log before they are learned."""
-        if self.log is not None:
-            from posse.fleet.notes import reward_records
-
-            self.log(reward_records(ids, values, now))
-
-    def rows(self, tasks: Any, contexts: Any) -> tuple[list[Label], IntArray, Array]:
-        """Return distinct task names, every row's position among them, and encoded contexts."""
-        if isinstance(tasks, str):
-            from posse.tables import as_frame
-
-            contexts = as_frame(contexts, name="contexts")
-            labels, codes = label_codes(required(contexts, tasks, "task"), self.names.tasks)
-        else:
-            labels, codes = sequence_codes(tasks, self.names.tasks)
-        X = self._features.encode_many(contexts)
-        self.names.tasks.require_loaded(labels)
-        if len(X) != len(codes):
-            raise ShapeError(f"expected as many contexts as tasks, got {len(codes)} tasks and {len(X)} contexts")
-        return labels, codes, X
-
-    def add_to(self, core: Core, encoded: Array | None) -> None:
-        """Add an arm to a core of this fleet; under a known population, or one of the paper, as the first ones."""
-        start, prior = self.settings.start, None
-        if start is not None:
-            prior = self.settings.start_of(1)
-            core.start = self.settings.start_of(core.n_arms + 1)
-        core.add_arm(encoded, prior)
-
-    def scale(self, features: FeatureSpec) -> None:
-        """Have features whose scaling was learned."""
-        with self.lock:
-            self._features = features
-
-    def go_on_as(self, saved: Self) -> None:
-        """Be in the state of another fleet from now on, with a lock, clock and log of its own; it must be held."""
-        own = {name: self.__dict__[name] for name in ("lock", "clock", "log")}
-        background = self.background
-        self.__dict__.update(saved.__dict__ | own)
-        self.run_in_background(background)
-
-    def learn_rows(
-        self,
-        labels: list[Label],
-        codes: IntArray,
-        arms: IntArray,
-        X: Array,
-        y: Array,
-        times: Array | None = None,
-        *,
-        refresh: bool = True,
-        features: FeatureSpec | None = None,
-    ) -> None:
-        """Learn rows of a table, all of them or none; the lock must be held.
-
-        Parameters
-        ----------
-        labels : list
-            Distinct tasks.
-        codes : ndarray of shape (n,)
-            The task of every row, by its position in ``labels``.
-        arms : ndarray of shape (n,)
-        X : ndarray of shape (n, n_columns)
-        y : ndarray of shape (n,)
-        times : ndarray of shape (n,), optional
-            Rows are learned in this order. Default: in their own, as of now.
-        refresh : bool
-            Whether the population is estimated if that is due.
-        features : FeatureSpec, optional
-            Of contexts, with a scaling that was learned from this table.
-        """
-        core, numbers, new = self.core, *self.names.tasks.numbered(self.core, labels)
-        tasks = numbers[codes]
-        if times is None:
-            times = np.full(len(y), self.now())
-        else:
-            order = np.argsort(times, kind="stable")
-            tasks, arms, X, y, times = tasks[order], arms[order], X[order], y[order], times[order]
-        due = refresh and core.due(len(y))
-        ready = self.ready_numbered(tasks, arms, X, y, times, refresh=refresh)
-        with defer_interrupts():
-            self._features = self._features if features is None else features
-            self.names.tasks.take_new(core, new)
-            self.learn_ready(ready)
-        core.ensure_fresh() if refresh else None
-        if due and self.rewards != "number" and not self.background:
-            core.renew(steps=FIT_STEPS, settled=FIT_SETTLED)  # to the end: it may be all the data there will ever be
-        elif refresh:
-            core.estimate_if_due()
-
-    def learn_numbered(
-        self,
-        tasks: IntArray,
-        arms: IntArray,
-        X: Array,
-        y: Array,
-        times: Array,
-        *,
-        refresh: bool,
-        is_open: bool = False,
-        serials: IntArray | None = None,
-    ) -> Receipts:
-        """Learn rows of tasks and arms by number; those of numbers with one estimate at most, which is to follow.
-
-        What a click or count says depends on the population in force, so its estimates are at places that follow from
-        the rows alone.
-        """
-        return self.learn_ready(
-            self.ready_numbered(tasks, arms, X, y, times, refresh=refresh, is_open=is_open), serials
-        )
-
-    def ready_numbered(
-        self, tasks: IntArray, arms: IntArray, X: Array, y: Array, times: Array, *, refresh: bool, is_open: bool = False
-    ) -> ReadyRows:
-        """Return rows for :meth:`learn_ready`, which cannot fail then."""
-        core, estimate = self.core, True
-        if self.rewards == "number" and self.settings.learns_population:
-            beside = self.background and len(y) <= core.n_rewards
-            estimate = refresh and (beside or not core.due(len(y)))
-        return core.ready_rows(tasks, arms, X, y, times, is_open=is_open, estimate=estimate)
-
-    def learn_ready(self, ready: ReadyRows, serials: IntArray | None = None) -> Receipts:
-        """Learn rows as :meth:`learn_numbered` does."""
-        core, growth = self.core, self.core.growth
-        # Whether something has changed depends on what was believed by then, so estimates come in between there.
-        if self.rewards == "number" and not core.forgetting.watches:
-            core.growth = np.inf
-        try:
-            return core.learn_ready(ready, serials)
-        finally:
-            core.growth = growth
-
-
-class NewArm(NamedTuple):
-    """An arm that can be added, or brought back."""
-
-    label: Label
-    number: int
-    encoded: Array | None
-    raw: list[Any] | None
-
-
-__all__ = ["Fleet", "Names", "NewArm", "NewTasks"]

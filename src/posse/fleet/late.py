@@ -143,7 +143,7 @@ def expire(fleet: Fleet, now: float) -> None:
                 elif not settings.count_pending and ledger.status[at] != FORGOTTEN:
                     lessons.append(Lesson(ledger, at, float(ledger.reward[at])))
     values = [settings.absent_reward or 0.0] * len(absent)
-    note = partial(fleet.note_rewards, absent, values, now) if absent else None
+    note = partial(fleet.notes.rewards, fleet, absent, values, now) if absent and fleet.notes is not None else None
     teach(fleet, lessons, now, note, over=True, drops=drops)
 
 
@@ -216,9 +216,10 @@ def reward_rows(fleet: Fleet, decisions: Any, values: Any, errors: str) -> Rewar
     with fleet.lock:
         fleet.require_whole()
         now = fleet.clock()
-        new, skipped = news_among(fleet, ids, amounts, fleet.oldest(now), skip=errors == "skip")
+        new, skipped = news_among(fleet, ids, amounts, fleet.settings.oldest(now), skip=errors == "skip")
         expire(fleet, now)  # which moves no place
         if new:
-            learned = [lesson.value for lesson in new.values()]
-            teach(fleet, list(new.values()), now, partial(fleet.note_rewards, list(new), learned, now))
+            learned, log = [lesson.value for lesson in new.values()], fleet.notes
+            note = None if log is None else partial(log.rewards, fleet, list(new), learned, now)
+            teach(fleet, list(new.values()), now, note)
         return Rewarded(len(new), skipped)

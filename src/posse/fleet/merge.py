@@ -10,6 +10,7 @@ import numpy as np
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.state import Receipts
 from posse.errors import InvalidValue
+from posse.fleet.joining import add_to, new_core
 from posse.fleet.ledger import Ledger
 from posse.fleet.posse import Posse
 from posse.interrupts import defer_interrupts
@@ -110,7 +111,8 @@ def add(
     if new_arms:
         mine.settings.require_extendable()
     # On a copy, which may fail anywhere.
-    core = mine.new_core()
+    core = new_core(mine)
+    core.method = mine.core.method
     core.restore(mine.core.snapshot())
     core.elsewhere = mine.core.elsewhere
     tasks, new = mine.names.tasks.numbered(core, task_labels)
@@ -122,11 +124,11 @@ def add(
     raw_arms = {numbers[label]: other.known.arms.raw.get(theirs.numbers[label]) for label in new_arms}
     columns = {arm: mine.known.arms.encode([raw])[0] if raw is not None else None for arm, raw in raw_arms.items()}
     for encoded in columns.values():
-        mine.add_to(core, encoded)
+        add_to(core, mine, encoded)
     core.take_tasks(new.numbers)
     if rows is not None:
         core.know(task_of[known], rows, np.ones(len(known), dtype=np.bool_))
-    now = max(mine.now(), other.now())
+    now = max(mine.now, other.now)
     ledgers = _merged(core, other, task_of, arm_of, now, choice_of)
     join = joined(task_of)
     if estimate:

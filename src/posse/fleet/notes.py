@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from posse._version import __version__
 from posse.logs.writer import moment
 
 if TYPE_CHECKING:
-    from posse.fleet.decision import Decision
+    from posse.fleet.decision import Decision, Decisions
+    from posse.fleet.fleet import Fleet
     from posse.fleet.names import Label
     from posse.logs.writer import Record
+    from posse.types import Array
+
+
+class Notes:
+    """Writes changes of a fleet to its log, before they count; if that raises, there is no change.
+
+    Parameters
+    ----------
+    write : callable
+        Takes a list of records.
+    """
+
+    def __init__(self, write: Callable[[list[Record]], None]) -> None:
+        self.write = write
+
+    def decisions(
+        self, fleet: Fleet, decisions: Sequence[Decision] | Decisions, contexts: Any, X: Array, now: float, *,
+        ranking: bool = False,
+    ) -> None:  # fmt: skip
+        """Write decisions, or the places of one ranking; ``X`` are their encoded contexts."""
+        del X
+        features, side, tasks = fleet.features, fleet.known.tasks, fleet.names.tasks
+        rows = contexts if isinstance(decisions, list) else features.raw_rows(contexts)
+        raw = [dict(zip(features.names, features.raw(context), strict=True)) for context in rows]
+        decisions = list(decisions)
+        if side.spec is not None:
+            about = {task: side.about(tasks.get(task)) for task in {decision.task for decision in decisions}}
+            raw = [one | about[decision.task] for one, decision in zip(raw, decisions, strict=True)]
+        self.write(decision_records(decisions, raw, now, fleet.policy, rewards=fleet.rewards, ranking=ranking))
+
+    def rewards(self, fleet: Fleet, ids: list[str], values: list[float], now: float) -> None:
+        """Write rewards of decisions."""
+        del fleet
+        self.write(reward_records(ids, values, now))
+
+    def task_features(self, fleet: Fleet, tasks: Sequence[Label], raw: Sequence[Sequence[Any]]) -> None:
+        """Write what is known about tasks from now on; ``raw`` has the features of each."""
+        self.write(task_feature_records(tasks, fleet.known.tasks.names, raw, fleet.clock()))
 
 
 def decision_records(

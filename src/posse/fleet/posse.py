@@ -17,6 +17,7 @@ from posse.fleet.late import Lesson, Rewarded, expire, id_of, require_same, rewa
 from posse.fleet.ledger import REWARDED, Pending
 from posse.fleet.names import Label
 from posse.fleet.settings import require_truth_value
+from posse.fleet.tables import encoded_rows
 from posse.interrupts import defer_interrupts
 from posse.tables import library_of
 
@@ -252,8 +253,8 @@ class Posse(Fleet):
         if absent is not None:
             core.prepare(np.full(len(arms), task), np.array(arms))
         with defer_interrupts():
-            if self.log is not None:
-                self.note_decisions(decisions, [context] * len(arms), x, now, ranking=ranking)
+            if self.notes is not None:
+                self.notes.decisions(self, decisions, [context] * len(arms), x, now, ranking=ranking)
             # From here on nothing can fail.
             if new:
                 core.take_tasks([task])
@@ -315,7 +316,7 @@ class Posse(Fleet):
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
-        labels, codes, X = self.rows(tasks, contexts)
+        labels, codes, X = encoded_rows(self, tasks, contexts)
         with self.lock:
             now = self.clock()
             if record:
@@ -334,8 +335,8 @@ class Posse(Fleet):
                 values, times = np.full(len(codes), absent), np.full(len(codes), now)
                 ready = core.ready_rows(rows, arms, X, values, times, is_open=True, estimate=False)
             with defer_interrupts():
-                if self.log is not None:
-                    self.note_decisions(decisions, contexts, X, now)
+                if self.notes is not None:
+                    self.notes.decisions(self, decisions, contexts, X, now)
                 # From here on nothing can fail.
                 self.names.tasks.take_new(core, new)
                 if absent is not None and ready is not None:
@@ -430,7 +431,7 @@ class Posse(Fleet):
         with self.lock:
             self.require_whole()
             now = self.clock()
-            ledger, at = self.ledgers.find(decision_id, self.oldest(now))
+            ledger, at = self.ledgers.find(decision_id, self.settings.oldest(now))
             if ledger.status[at] == REWARDED:
                 old = float(ledger.reward[at])
                 if not correct:
@@ -438,7 +439,7 @@ class Posse(Fleet):
                 if old == value:
                     return False
             expire(self, now)  # which moves no place
-            note = None if self.log is None else partial(self.note_rewards, [decision_id], [value], now)
+            note = None if self.notes is None else partial(self.notes.rewards, self, [decision_id], [value], now)
             teach(self, [Lesson(ledger, at, value)], now, note)
             return True
 
@@ -704,20 +705,3 @@ class Posse(Fleet):
         return (
             f", of which {pending} count as {settings.absent_reward:g}" if settings.counts_pending else f", {pending}"
         )
-
-    def note_decisions(
-        self, decisions: Sequence[Decision] | Decisions, contexts: Any, X: Array, now: float, *, ranking: bool = False
-    ) -> None:
-        """Write decisions, or the places of one ranking, to the log before they count; ``X`` are encoded contexts."""
-        from posse.fleet.notes import decision_records
-
-        del X
-        assert self.log is not None
-        names, side, tasks = self._features.names, self.known.tasks, self.names.tasks
-        rows = contexts if isinstance(decisions, list) else self._features.raw_rows(contexts)
-        raw = [dict(zip(names, self._features.raw(context), strict=True)) for context in rows]
-        decisions = list(decisions)
-        if side.spec is not None:
-            about = {task: side.about(tasks.get(task)) for task in {decision.task for decision in decisions}}
-            raw = [one | about[decision.task] for one, decision in zip(raw, decisions, strict=True)]
-        self.log(decision_records(decisions, raw, now, self.policy, rewards=self.rewards, ranking=ranking))

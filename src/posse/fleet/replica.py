@@ -8,26 +8,28 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.core.forgetting import Event
 from posse.core.noticing import ALL_TASKS
-from posse.core.state import Receipt
+from posse.core.state import Receipt, Receipts
 from posse.errors import InvalidValue
 from posse.fleet.decays import Decays
 from posse.fleet.deciding import asked_of, draw
 from posse.fleet.decision import Decision
 from posse.fleet.fleet import Fleet
+from posse.fleet.joining import checked_arm, know_tasks, new_core
+from posse.fleet.learning import learn_numbered
 from posse.fleet.names import Label
 from posse.fleet.settings import Stream, require_truth_value
 from posse.fleet.views import arm_overviews
-from posse.interrupts import defer_interrupts
+from posse.interrupts import finish
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
-    from posse.fleet.file import Reader
     from posse.fleet.overview import ArmOverview
     from posse.types import Array, BoolArray, IntArray
 
@@ -75,6 +77,7 @@ class Replica(Fleet):
         self.applied = self.settled = self.unlearned = 0
         self.unsettled = False
         self._decays, self._leads = Decays(), True
+        self.components = (self._decays,)
         self._take_part()
 
     def _take_part(self) -> None:
@@ -114,8 +117,9 @@ class Replica(Fleet):
         """What the context of a decision in the log is made of."""
         return self._features
 
+    @property
     def now(self) -> float:
-        """Return the time as of which the fleet is looked at: that of the latest reward, the same for all replicas."""
+        """The time as of which the fleet is looked at: that of the latest reward, the same for all replicas."""
         return self.core.now if self.fades else 0.0
 
     def look(self) -> None:
@@ -162,7 +166,7 @@ class Replica(Fleet):
             asked = asked_of(self, task, eligible)
             self.core.ensure_fresh()
             ids = [f"{self.ledgers.own.prefix}-{self.stream.decided + 1}"]
-            _, (decision,) = draw(self, asked, x, self.now(), explore, [self.stream.next()], ids)
+            _, (decision,) = draw(self, asked, x, self.now, explore, [self.stream.next()], ids)
             self.stream.decided += 1
         return decision
 
@@ -221,19 +225,17 @@ class Replica(Fleet):
             at = None if numbers is None else np.array(numbers, dtype=np.int64)
             was = [None] * y.size if first is None else first
             waits = provisional or self.settings.counts_pending
-            with defer_interrupts():
-                # From here on nothing can fail.
-                self.names.tasks.take_new(core, new)
-                for is_new, rows in self._parts(np.isnan(old)):
-                    some = of_tasks[rows], of_arms[rows], X[rows], y[rows], came[rows]
-                    if not is_new:
-                        self._replace(*some, old[rows], [was[row] for row in rows.tolist()])
-                        continue
-                    serials = None if at is None or not self._finds_by_number else at[rows]
-                    receipts = self.learn_numbered(*some, refresh=not catching_up, is_open=waits, serials=serials)
-                    if serials is not None and self.rewards == "number":
-                        self._decays.add(serials, receipts.decay, wait=waits)
-                self.applied = self.applied if applied is None else applied
+            steps: list[Callable[[], object]] = [partial(self.names.tasks.take_new, core, new)] if new.labels else []
+            for is_new, rows in self._parts(np.isnan(old)):
+                some = of_tasks[rows], of_arms[rows], X[rows], y[rows], came[rows]
+                if not is_new:
+                    steps += self._replacing(*some, old[rows], [was[row] for row in rows.tolist()])
+                    continue
+                serials = None if at is None or not self._finds_by_number else at[rows]
+                steps += self._learning(some, serials, refresh=not catching_up, is_open=waits)
+            if applied is not None:
+                steps.append(partial(setattr, self, "applied", applied))
+            finish(steps)
             if not catching_up or self.learns_in_order:
                 core.ensure_fresh()
                 core.estimate_if_due(provisional=provisional)
@@ -253,22 +255,51 @@ class Replica(Fleet):
             if rows.size:
                 yield bool(new[rows[0]]), rows
 
-    def _replace(
+    def _learning(
+        self, rows: Any, serials: IntArray | None, *, refresh: bool, is_open: bool
+    ) -> list[Callable[[], object]]:
+        """Return the steps that learn new rewards."""
+        receipts: list[Receipts] = []
+
+        def learn() -> None:
+            receipts.append(learn_numbered(self, *rows, refresh=refresh, is_open=is_open, serials=serials))
+
+        if serials is None or self.rewards != "number":
+            return [learn]
+        return [learn, lambda: self._decays.add(serials, receipts[0].decay, wait=is_open)]
+
+    def _replacing(
         self, tasks: IntArray, arms: IntArray, X: Array, y: Array, times: Array, old: Array, first: list[int | None]
-    ) -> None:
-        """Put rewards in the place of those that their decisions counted as."""
-        columns = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
-        for task, arm, x, value, now, before, number in zip(*columns, strict=True):
-            receipt, waited = self._learned_first(task, arm, x, before, number)
-            # What clicks and counts said of others, and estimates until now, came of the reward that was there.
-            self.unsettled |= receipt is None or (not waited and self.learns_in_order)
-            if receipt is not None:
-                # A correction is no news about the time: a log that has it from the start does not say when it came.
-                receipt = self.core.replace(receipt, value, now if waited else self.core.now)
-                if waited:
-                    self.core.close(receipt)
-                if self.learns_in_order:
-                    self.core.estimate_if_due()
+    ) -> Iterator[Callable[[], object]]:
+        """Yield the steps that put rewards in the place of those that their decisions counted as."""
+        columns: Any = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
+        for row in zip(*columns, strict=True):
+            found: list[tuple[Receipt, bool]] = []
+            yield partial(self._replace, found, *row)
+            yield partial(self._close, found, row[-1])
+            if self.learns_in_order:
+                yield self.core.estimate_if_due
+
+    def _replace(
+        self, found: list[tuple[Receipt, bool]], task: int, arm: int, x: Array, value: float, now: float,
+        before: float, number: int | None,
+    ) -> None:  # fmt: skip
+        """Put a reward in the place of another; add its receipt, and whether it waited for that, to ``found``."""
+        receipt, waited = self._learned_first(task, arm, x, before, number)
+        # What clicks and counts said of others, and estimates until now, came of the reward that was there.
+        self.unsettled |= receipt is None or (not waited and self.learns_in_order)
+        if receipt is not None:
+            # A correction is no news about the time: a log that has it from the start does not say when it came.
+            receipt = self.core.replace(receipt, value, now if waited else self.core.now)
+            found.append((receipt, waited))
+
+    def _close(self, found: list[tuple[Receipt, bool]], number: int | None) -> None:
+        """Note that a reward that was replaced waits for no other."""
+        if number is not None and found and self.rewards == "number" and self._finds_by_number:
+            self._decays.close(number)
+        for receipt, waited in found:
+            if waited:
+                self.core.close(receipt)
 
     def _learned_first(
         self, task: int, arm: int, x: Array, before: float, number: int | None
@@ -282,20 +313,7 @@ class Replica(Fleet):
         found = self._decays.find(number)
         if found is None:
             return None, False
-        self._decays.close(number)
         return Receipt(task, arm, x, before, found[0], -1, -1), found[1]
-
-    def more_arrays(self) -> dict[str, Any]:
-        """Return what only a replica saves."""
-        return self._decays.state()
-
-    def take_arrays(self, reader: Reader) -> None:
-        """Have that again."""
-        n = reader.length("decays.numbers")
-        numbers = reader.array("decays.numbers", (n,), np.int64)
-        if (np.diff(numbers) <= 0).any():
-            raise reader.damaged("numbers of rewards are not in order")
-        self._decays.restore(numbers, reader.array("decays.decays", (n,)), reader.array("decays.waits", (n,), np.bool_))
 
     def _require_learned(self, tasks: IntArray, arms: IntArray, new: BoolArray) -> None:
         """Raise if a row is to be replaced whose pair has learned nothing and is not among the new ones."""
@@ -313,7 +331,7 @@ class Replica(Fleet):
         Of clicks and counts, which learn in order, one task at a time: an estimate may be due after each.
         """
         with self.lock:
-            self.know_tasks_now(tasks, lambda: setattr(self, "applied", applied))
+            know_tasks(self, tasks, lambda: setattr(self, "applied", applied))
 
     def know_arms(self, arms: Mapping[Any, Any]) -> None:
         """Know something about arms before the first reward; about the others nothing is known."""
@@ -329,7 +347,7 @@ class Replica(Fleet):
             self.known.arms.raw = {
                 self.names.arms.number(arm): raw for arm, raw in zip(menu.arms, menu.all_raw(), strict=True)
             }
-            self.core = self.new_core()
+            self.core = new_core(self)
             self.run_in_background(self.background)
             self._take_part()
 
@@ -357,7 +375,7 @@ class Replica(Fleet):
             if not active:
                 raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
             for arm in active.difference(self.arms):
-                self.checked_arm(arm, (features or {}).get(arm) if arm not in self.names.arms else None)
+                checked_arm(self, arm, (features or {}).get(arm) if arm not in self.names.arms else None)
 
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
@@ -377,7 +395,7 @@ class Replica(Fleet):
             numbers = [number for task in tasks if (number := self.names.tasks.get(task)) is not None]
             applied, asked = self.applied, np.array(numbers, dtype=np.int64)
             if self.rewards == "number":
-                sums: Any = self.core.sums(asked, self.now())
+                sums: Any = self.core.sums(asked, self.now)
                 parts = sums.gram, sums.moment, sums.squares, sums.counts
             else:
                 sums = self.core.plain_sums(asked)

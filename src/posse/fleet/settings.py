@@ -145,6 +145,10 @@ class Settings:
             **known.for_core(n_arms),
         )
 
+    def oldest(self, now: float) -> float:
+        """Return the time of the oldest decision that may still get a reward."""
+        return -np.inf if self.time_to_live is None else now - self.time_to_live
+
     def require_extendable(self) -> None:
         """Raise if no arm can be added."""
         if self.prior == "known" and self.policy in LEARNING:

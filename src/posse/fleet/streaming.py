@@ -72,7 +72,7 @@ def learn_stream(
                 "expected features with a known scaling for an iterator of tables, got some that wait for theirs; "
                 "give center and spread, or use FeatureSpec.learn_scaling"
             )
-        fleet.scale(learn_scaling(fleet.features, files))
+        fleet.features = learn_scaling(fleet.features, files)
     batches = _frames(table) if files is None else files.batches(wanted_columns(files, fleet, columns), begun)
     total = None if files is None else files.n_rows
     start = saved = time.monotonic()
@@ -207,5 +207,7 @@ def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.
                 f"expected a new fleet to continue {os.fspath(path)} with, got one that has learned already; "
                 "begin with a new one, or remove the checkpoint"
             )
-        fleet.go_on_as(saved)
+        own = {name: fleet.__dict__[name] for name in ("lock", "clock", "notes", "background")}
+        fleet.__dict__.update(saved.__dict__ | own)
+        fleet.run_in_background(fleet.background)
     return int(entry["rows"]), int(entry["learned"])

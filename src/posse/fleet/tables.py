@@ -12,10 +12,11 @@ import numpy as np
 from posse.batches import TableFiles, is_many
 from posse.checks import nearest, one_of
 from posse.core.size import LARGEST
-from posse.errors import InvalidValue, NotFinite
+from posse.errors import InvalidValue, NotFinite, ShapeError
 from posse.features import FeatureSpec
 from posse.features.declare import representative_rows
 from posse.fleet.distinct import number_values
+from posse.fleet.learning import learn_rows
 from posse.fleet.names import Label, Labels, listed
 from posse.fleet.settings import Settings, require_truth_value
 from posse.tables import as_frame
@@ -23,6 +24,7 @@ from posse.tables import as_frame
 if TYPE_CHECKING:
     import polars as pl
 
+    from posse.fleet.fleet import Fleet
     from posse.fleet.posse import Posse
     from posse.fleet.streaming import Progress
     from posse.logs import Log
@@ -210,6 +212,20 @@ def rewarded_rows(table: Any, columns: Columns, absent_reward: float | None) -> 
     return frame.with_columns(rewards.cast(pl.Float64).fill_null(absent_reward).alias(name))
 
 
+def encoded_rows(fleet: Fleet, tasks: Any, contexts: Any) -> tuple[list[Label], IntArray, Array]:
+    """Return distinct task names, every row's position among them, and encoded contexts."""
+    if isinstance(tasks, str):
+        contexts = as_frame(contexts, name="contexts")
+        labels, codes = label_codes(required(contexts, tasks, "task"), fleet.names.tasks)
+    else:
+        labels, codes = sequence_codes(tasks, fleet.names.tasks)
+    X = fleet.features.encode_many(contexts)
+    fleet.names.tasks.require_loaded(labels)
+    if len(X) != len(codes):
+        raise ShapeError(f"expected as many contexts as tasks, got {len(codes)} tasks and {len(X)} contexts")
+    return labels, codes, X
+
+
 def learn_table(
     fleet: Posse,
     table: Any,
@@ -238,7 +254,7 @@ def learn_table(
         spec = fleet.features if fleet.features.ready else fleet.features.learn_scaling(contexts)
         X = spec.encode_many(contexts)
         if len(y):
-            fleet.learn_rows(task_labels, task_codes, arms[arm_codes], X, y, times, refresh=refresh, features=spec)
+            learn_rows(fleet, task_labels, task_codes, arms[arm_codes], X, y, times, refresh=refresh, features=spec)
     return len(y)
 
 

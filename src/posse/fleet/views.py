@@ -19,6 +19,7 @@ from posse.fleet.decision import Expectation
 from posse.fleet.late import expire
 from posse.fleet.overview import ArmOverview, Coefficients, Overview, TaskOverview
 from posse.fleet.settings import require_truth_value
+from posse.fleet.tables import encoded_rows
 from posse.model.borrowing import Borrowing
 from posse.model.statistics import Statistics
 
@@ -41,7 +42,7 @@ def statistics_of(fleet: Fleet) -> Statistics:
     d = fleet.features.n_features
     with fleet.lock:
         position = {task: place for place, task in enumerate(fleet.names.tasks.numbers.values())}
-        tasks, arms, gram, *rest = fleet.core.sums(None, fleet.now())
+        tasks, arms, gram, *rest = fleet.core.sums(None, fleet.now)
         dense = Statistics.zeros(n_tasks=max(len(position), 1), n_arms=len(fleet.names.arms), n_features=d)
     places = np.array([position[task] for task in tasks.tolist()], dtype=np.int64)
     for field, values in zip(dense.sums, (whole_matrices(gram, d), *rest), strict=True):
@@ -59,7 +60,7 @@ def expected_of(fleet: Fleet, task: Label, context: Any) -> Expectation:
         arms, names = fleet.names.arms.active
         out = np.empty((2, arms.size))
         fleet.core.ensure_fresh()
-        fleet.core.predict(-1 if number is None else number, x, fleet.now(), arms, out)
+        fleet.core.predict(-1 if number is None else number, x, fleet.now, arms, out)
         fleet.core.show(out[0], out[1])
     mean, sd = out.tolist()
     return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
@@ -68,7 +69,7 @@ def expected_of(fleet: Fleet, task: Label, context: Any) -> Expectation:
 def probabilities_of(fleet: Fleet, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> Array:
     """Return the probability of each active arm in every row; see :meth:`posse.Posse.probabilities`."""
     require_truth_value(explore)
-    labels, codes, X = fleet.rows(tasks, contexts)
+    labels, codes, X = encoded_rows(fleet, tasks, contexts)
     with fleet.lock:
         return believe_rows(fleet, labels, codes, X, eligible, explore)[1]
 
@@ -80,7 +81,7 @@ def coefficients_in(fleet: Fleet, task: Label) -> Coefficients:
         if number is None:
             fleet.names.tasks.require_loaded([task])
         fleet.core.ensure_fresh()
-        at, now = -1 if number is None else number, fleet.now()
+        at, now = -1 if number is None else number, fleet.now
         both = {label: fleet.core.coefficients(at, arm, now) for label, arm in fleet.names.arms.numbers.items()}
     return Coefficients(
         fleet.features.columns,
@@ -98,7 +99,7 @@ def borrowing_in(fleet: Fleet, task: Label) -> Borrowing:
 
 
 def _borrowing(fleet: Fleet, number: int) -> Borrowing:
-    core, d, now = fleet.core, fleet.features.n_features, fleet.now()
+    core, d, now = fleet.core, fleet.features.n_features, fleet.now
     store, squares = core.state.store, context_squares_of(core)
     _, arms, triangles, _, _, some = core.sums(np.array([number]), now)
     counts, grams = np.zeros(core.n_arms), np.zeros((core.n_arms, d, d))
@@ -151,7 +152,7 @@ def own_shares_in(fleet: Fleet, tasks: Sequence[Label]) -> Array:
 def arm_overviews(fleet: Fleet) -> list[ArmOverview]:
     """Return every arm's population over all tasks; the lock must be held."""
     core, d = fleet.core, fleet.features.n_features
-    _, arms, *_, counts = core.sums(None, fleet.now())
+    _, arms, *_, counts = core.sums(None, fleet.now)
     tasks = np.bincount(arms, minlength=core.n_arms)
     rewards = np.bincount(arms, weights=counts, minlength=core.n_arms)
     known, scatter = core.state.store.known[-1], known_scatter(core)
@@ -191,7 +192,7 @@ def reward_variances(fleet: Fleet) -> Array | None:
 
 def rewards_by_task(fleet: Fleet) -> Array:
     """Return how many rewards every task has, by number; the lock must be held."""
-    tasks, *_, counts = fleet.core.sums(None, fleet.now())
+    tasks, *_, counts = fleet.core.sums(None, fleet.now)
     return np.asarray(np.bincount(tasks, weights=counts, minlength=fleet.core.n_tasks), dtype=np.float64)
 
 
