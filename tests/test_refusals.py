@@ -97,7 +97,7 @@ def with_a_known_population():
 
 
 TO_COME = {
-    "shards of clicks": (lambda _: sharded(rewards="binary"), "expected rewards='number' for a sharded fleet"),
+    "shards that learn half-lives": (lambda _: sharded(drift="learn"), "expected a half-life, or no drift"),
     "robust shards": (lambda _: sharded(robust=True), "expected robust=False for a sharded fleet"),
     "shards estimated in the background": (
         lambda _: sharded(background=True), "expected no background for a sharded fleet"

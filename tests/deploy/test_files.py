@@ -149,7 +149,7 @@ def test_the_unit_allows_as_many_files_as_connections_need():
 
 
 def test_shards_on_kubernetes_stay_off_the_head_and_on_storage_that_all_see():
-    from posse.distributed.actors import RESOURCES
+    from posse.distributed.running import RESOURCES
 
     found = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())}
     cluster, claim = found["RayCluster"]["spec"], found["PersistentVolumeClaim"]

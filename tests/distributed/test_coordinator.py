@@ -8,6 +8,7 @@ import shutil
 from functools import cache
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
@@ -26,9 +27,9 @@ N_SHARDS, STEPS = 3, 2
 
 
 @cache
-def template():
+def template(rewards="number"):
     """Return the file that all begin with; not before a test asks, or every worker would compile to collect tests."""
-    return file_of(Posse(arms=ARMS, features=FEATURES, seed=3))
+    return file_of(Posse(arms=ARMS, features=FEATURES, seed=3, rewards=rewards))
 
 
 class Died(Exception):
@@ -38,12 +39,12 @@ class Died(Exception):
 class Here:
     """Shards in this process that are asked one after the other; ``meanwhile(call)`` is done before each call."""
 
-    def __init__(self, folder):
-        self.folder, self.calls, self.meanwhile = folder, 0, lambda call: None
+    def __init__(self, folder, rewards="number"):
+        self.folder, self.rewards, self.calls, self.meanwhile = folder, rewards, 0, lambda call: None
         self.shards = [self.new(number) for number in range(N_SHARDS)]
 
     def new(self, number):
-        return Shard(template(), 5 + number, str(self.folder / str(number)), fsync=False)
+        return Shard(template(self.rewards), 5 + number, str(self.folder / str(number)), fsync=False)
 
     def restart(self, number):
         self.shards[number].let_go()
@@ -159,6 +160,43 @@ def test_a_shard_that_is_restored_at_any_moment_believes_what_it_would_have(agai
 
 
 @pytest.mark.slow
+def test_clicks_survive_whoever_dies_at_any_moment(tmp_path, log):
+    table = log(400, 24).with_columns(reward=(pl.col("reward") > 0).cast(pl.Float64))
+    here, homes = Here(tmp_path / "first", "binary"), buckets_of(table["task"].to_list()) % N_SHARDS
+    for number, shard in enumerate(here.shards):
+        shard.do("learn", "learn_table", *rows_of(table.filter(homes == number)))
+    here.let_go()
+
+    def again(name):
+        shutil.copytree(tmp_path / "first", tmp_path / name)
+        here = Here(tmp_path / name, "binary")
+        return here, Coordinator(template("binary"), here)
+
+    here, coordinator = again("wanted")
+    moments = calls_of(here, lambda: coordinator.refresh(STEPS))
+    wanted = beliefs(here)
+    require_agreement(here, coordinator)
+    for moment in moments:
+        here.let_go()
+        here, coordinator = again(f"shard-{moment}")
+        here.meanwhile = lambda call, here=here, at=moment: here.restart(1) if call == at else 0
+        coordinator.refresh(STEPS)
+        assert_allclose(beliefs(here), wanted, rtol=1e-10)
+    coordinator.refresh(300, 1e-9)
+    wanted = beliefs(here)
+    for moment in range(1, len(moments) + 1, len(moments) // 7):
+        here.let_go()
+        here, coordinator = again(f"coordinator-{moment}")
+        coordinator.refresh(STEPS)
+        coordinator = die_at(here.calls + moment, here, coordinator, lambda one: one.refresh(STEPS))
+        require_agreement(here, coordinator)
+        coordinator.refresh(300, 1e-9)  # sites are made again from others, and in the end are the same
+        assert_allclose(beliefs(here), wanted, rtol=1e-6)
+        require_agreement(here, coordinator)
+    here.let_go()
+
+
+@pytest.mark.slow
 def test_a_coordinator_that_dies_at_any_moment_leaves_nobody_behind(again):
     here, coordinator = again()
     moments = calls_of(here, lambda: coordinator.refresh(STEPS, growth=0.3))
@@ -181,7 +219,7 @@ def die_at(moment, here, coordinator, do):
     here.meanwhile = meanwhile
     with pytest.raises(Died):
         do(coordinator)
-    return Coordinator(template(), here)
+    return Coordinator(template(here.rewards), here)
 
 
 def test_an_arm_that_only_some_shards_have_comes_to_all(again):

@@ -38,12 +38,16 @@ def shards_of(table, count=3, **settings):
 
 def estimate(coordinator, ask, shards, steps=30, settled=1e-2, number=1):
     """Estimate the population of all shards, and let them believe it; return what each was told."""
-    pairs = RemotePairs(coordinator.core, ask, max(shard.core.now for shard in shards))
+
+    def call(shard, method, asked):
+        return getattr(shards[shard], method)(**asked)
+
+    pairs = RemotePairs(coordinator.core, ask, max(shard.core.now for shard in shards), call)
     coordinator.core.estimate_from(pairs, steps=steps, settled=settled)
     common, each = published(coordinator.core, pairs, [shard.n_decisions for shard in shards], number)
     told = [common | own for own in each]
     for shard, population in zip(shards, told, strict=True):
-        assert shard.adopt(population)
+        assert shard.adopt(**population)
     return told
 
 
@@ -113,6 +117,43 @@ def test_drift_and_features_on_shards_are_those_of_one_fleet(log, drift, feature
     require_same_beliefs(shards, one, rtol=1e-8)
 
 
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+@pytest.mark.parametrize("settings", [{}, {"drift": 0.02}, {"task_features": ["size"]}], ids=["plain", "drift", "size"])
+def test_clicks_and_counts_on_shards_are_those_of_one_fleet(log, rewards, settings):
+    table = with_times(log(900, 40)).with_columns(
+        reward=(pl.col("reward") > 0).cast(pl.Float64) if rewards == "binary" else pl.col("reward").abs().round()
+    )
+    settings = {"rewards": rewards} | settings
+    made = {"arms": ARMS, "features": FEATURES, "clock": lambda: 4000.0} | settings
+    one, coordinator = Posse(seed=1, **made), Posse(arms=ARMS, features=FEATURES, **settings)
+    if "task_features" in settings:
+        one.set_task_features({f"t{task}": {"size": float(task % 7)} for task in range(35)})
+    one.learn_many(table, refresh=False, time="time" if "drift" in settings else None)
+    shards = [ShardFleet(seed=number, **made) for number in range(3)]
+    for number, shard in enumerate(shards):
+        # How much a click counts for in the end depends on what was believed when it came: with drift, rows that every
+        # shard learns for itself count a little otherwise.
+        shard.take_over(one, [task for task in one.tasks if homes_of(task) == number], decided=0)
+
+    def ask(_, method, *arguments):
+        return [getattr(shard, method)(*arguments) for shard in shards]
+
+    # The order of pairs is another, so both go on until nothing moves.
+    one.core.estimate(steps=1500, settled=1e-13)
+    estimate(coordinator, ask, shards, steps=1500, settled=1e-13)
+    for shard in shards:
+        require_same(shard, one, tolerance=1e-6)
+    for name in ("covariance", "shared_precision", "shared_location"):
+        assert_allclose(getattr(coordinator.prior, name), getattr(one.prior, name), rtol=1e-6, atol=1e-8)
+    for task in one.tasks[:10]:
+        mine, wanted = shards[homes_of(task)].expected(task, CONTEXT), one.expected(task, CONTEXT)
+        assert_allclose(list(mine.mean.values()), list(wanted.mean.values()), rtol=1e-6)
+
+
+def homes_of(task):
+    return buckets_of([task])[0] % 3
+
+
 def test_what_a_shard_learned_since_counts(log):
     table = log(3000)
     shards, ask = shards_of(table)
@@ -124,7 +165,7 @@ def test_what_a_shard_learned_since_counts(log):
     # The same rows before the population was put in place: sums are what counts, not when they came.
     again, _ = shards_of(table)
     again[0].learn_many(more.filter(homes == 0), refresh=False)
-    again[0].adopt(found[0])
+    again[0].adopt(**found[0])
     assert_allclose(again[0].core.state.store.shared, shards[0].core.state.store.shared, rtol=1e-9, atol=1e-12)
     # And the coordinator finds it when it asks again.
     pairs = RemotePairs(coordinator.core, ask, 0.0)
@@ -165,7 +206,6 @@ def test_a_new_arm_and_a_forgotten_task(log):
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"rewards": "binary"}, "one after the other"),
         ({"robust": True}, "weight of every task"),
         ({"prior": "moments"}, "one place"),
         ({"drift": "learn"}, "in their order"),

@@ -398,7 +398,7 @@ def test_sweeps_from_the_shell(ray, tmp_path, command):
 
 
 def test_what_cannot_be_sharded_is_refused(ray):
-    for settings in ({"rewards": "binary"}, {"robust": True}, {"prior": "moments"}):
+    for settings in ({"drift": "learn"}, {"robust": True}, {"prior": "moments"}):
         with pytest.raises(InvalidValue, match="sharded"):
             ShardedPosse(arms=ARMS, features=FEATURES, **settings)
 
@@ -411,7 +411,8 @@ def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings)
 
 def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
     arms = {arm: {"price": float(price)} for price, arm in enumerate(ARMS)}
-    settings = {"arms": arms, "features": FEATURES, "seed": 1, "drift": 30.0, "task_features": ["size"]}
+    settings = {"arms": arms, "features": FEATURES, "seed": 1, "drift": 30.0}
+    settings |= {"task_features": FeatureSpec([numeric("size", scale="standard")])}
     settings |= {"arm_features": ["price"], "absent_reward": 0.0}
     fleet = ShardedPosse(**settings, shards=2, folder=tmp_path / "fleet", fsync=False)
     one = Posse(**settings)
@@ -434,8 +435,41 @@ def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
             ray.kill(actor, no_restart=False)
         mean = fleet.expected("t2", CONTEXT).mean
         assert_allclose(list(mean.values()), list(one.expected("t2", CONTEXT).mean.values()), rtol=0.05, atol=0.05)
+        fleet.rebalance(3)
+        assert_allclose(list(fleet.expected("t2", CONTEXT).mean.values()), list(mean.values()), rtol=1e-7)
+        assert fleet.set_task_features({"t59": {"size": 3.0}}) == 1
         fleet.save(tmp_path / "m.posse")
         assert Posse.load(tmp_path / "m.posse").about_task("t9") == {"size": 2.0}
+    finally:
+        fleet.close()
+
+
+def test_clicks_on_ray(ray, tmp_path, log):
+    table = log(600, 30).with_columns(reward=(pl.col("reward") > 0).cast(pl.Float64))
+    settings = {"arms": ARMS, "features": FEATURES, "seed": 1, "rewards": "binary"}
+    fleet, one = ShardedPosse(**settings, shards=2, folder=tmp_path / "fleet", fsync=False), Posse(**settings)
+    try:
+        for each in (fleet, one):
+            assert each.learn_many(table, refresh=False) == 600
+        with pytest.raises(InvalidValue, match="0 or 1"):
+            fleet.learn_many(table.with_columns(reward=0.5))
+        one.core.estimate(steps=300, settled=1e-9)
+        fleet.running.refresh(300, 1e-9)
+        assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-5)
+        for task in ("t1", "t2", "nobody"):
+            found, wanted = (each.expected(task, CONTEXT).mean for each in (fleet, one))
+            assert_allclose(list(found.values()), list(wanted.values()), rtol=1e-5)
+        decision = fleet.decide("t1", CONTEXT)
+        assert fleet.reward(decision, 1.0)
+        assert fleet.correct(decision, 0.0)
+        before = fleet.expected("t1", CONTEXT).mean
+        for actor in (*fleet.running.shards, fleet.running.coordinator):
+            ray.kill(actor, no_restart=False)
+        assert_allclose(list(fleet.expected("t1", CONTEXT).mean.values()), list(before.values()), rtol=1e-9)
+        fleet.save(tmp_path / "m.posse")
+        whole = Posse.load(tmp_path / "m.posse")
+        assert whole.n_rewards == 601
+        assert_allclose(list(whole.expected("t1", CONTEXT).mean.values()), list(before.values()), rtol=1e-6)
     finally:
         fleet.close()
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 from posse import Posse
@@ -11,7 +12,7 @@ from posse.distributed.fit import encode_frame, encode_rows
 from posse.distributed.journal import Journal, read_journal
 from posse.distributed.population import RemotePairs, published
 from posse.distributed.shard import Shard, file_of
-from posse.errors import DamagedFile, ExpiredDecision, InvalidValue
+from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, UnknownTask
 from posse.features import FeatureSpec, numeric
 from posse.fleet.decision import Ranking
 from posse.fleet.names import N_BUCKETS
@@ -19,6 +20,7 @@ from posse.fleet.tables import Columns
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
 CONTEXT = {"a": 0.5, "b": -1.0}
+CLICKS = {"rewards": "binary"}
 
 
 @pytest.fixture
@@ -56,32 +58,41 @@ def state(shard, pair_sums):
 
 def live(shard, table, snapshots=()):
     """Do a bit of everything; return decisions that wait."""
+    rewards = shard.fleet.rewards
+    table = table.with_columns(reward=(pl.col("reward") > 0).cast(pl.Float64)) if rewards != "number" else table
     shard.do("learn", "learn_table", *rows_of(table))
     if "early" in snapshots:
         shard.snapshot()
-    coordinator = Posse(arms=ARMS, features=FEATURES)
-    pairs = RemotePairs(coordinator.core, lambda look, *given: [getattr(shard, look)(*given)], shard.fleet.core.now)
+    coordinator = Posse(arms=ARMS, features=FEATURES, rewards=rewards)
+    pairs = RemotePairs(
+        coordinator.core, lambda look, *given: [getattr(shard, look)(*given)], shard.fleet.core.now,
+        lambda _, method, *given: getattr(shard, method)(*given),
+    )  # fmt: skip
     coordinator.core.estimate_from(pairs, steps=30, settled=1e-2)
     common, (own,) = published(coordinator.core, pairs, [0], 1)
     shard.adopt(own, common)
     first = [shard.do(f"d{n}", "decide", f"t{n % 7}", CONTEXT, None, True) for n in range(20)]
     for n, decision in enumerate(first[:10]):
-        assert shard.do(f"r{n}", "reward", decision.id, float(n))
-    assert shard.do("c", "correct", first[0].id, 7.0)
+        assert shard.do(f"r{n}", "reward", decision.id, float(n % 2))
+    assert shard.do("c", "correct", first[0].id, 1.0)
     shard.add_arm("violet")
     shard.add_arm("violet")  # once more, as by Ray after a death
     if "late" in snapshots:
         shard.snapshot()
     contexts = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
     many = shard.do("m", "decide_columns", ["t1", "new", "t2"], contexts, None, True)
-    assert shard.do("mr", "reward_rows", many["ids"][:2], [1.0, 2.0], "raise") == (2, [])
+    assert shard.do("mr", "reward_rows", many["ids"][:2], [1.0, 0.0], "raise") == (2, [])
     shard.retire_arm("red")
     shard.retire_arm("red")
     shard.forget(["t3"], "forget", 2)
     return [decision.id for decision in first[10:] if decision.task != "t3"]
 
 
-@pytest.mark.parametrize("settings", [{}, {"absent_reward": 0.0}, {"drift": 1e-6}], ids=["plain", "absent", "drift"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"absent_reward": 0.0}, {"drift": 1e-6}, CLICKS, CLICKS | {"absent_reward": 0.0}, CLICKS | {"drift": 1e-6}],
+    ids=["plain", "absent", "drift", "clicks", "absent clicks", "drift of clicks"],
+)
 @pytest.mark.parametrize("snapshots", [(), ("early",), ("early", "late")], ids=["journal", "one", "two"])
 def test_a_restored_shard_has_all_that_was_acknowledged(new_shard, log, pair_sums, snapshots, settings):
     shard = new_shard(**settings)
@@ -94,7 +105,7 @@ def test_a_restored_shard_has_all_that_was_acknowledged(new_shard, log, pair_sum
         assert list(other.mean.values()) == pytest.approx(list(one.mean.values()), rel=1e-9)
     # It goes on: late rewards find their decisions, and the next decisions have ids of their own.
     again.fleet.clock = again._clock
-    assert again.do("late", "reward", waiting[0], 3.0)
+    assert again.do("late", "reward", waiting[0], 1.0)
     assert again.do("next", "decide", "t1", CONTEXT, None, True).id not in waiting
     third = new_shard(**settings)
     assert state(third, pair_sums) == state(again, pair_sums)
@@ -128,6 +139,16 @@ def test_a_call_that_is_made_again_is_done_once(new_shard, log, pair_sums):
     shard.snapshot()
     assert new_shard().do("y", "learn_table", *rows) == 10
     assert state(new_shard(), pair_sums) == before
+
+
+def test_a_call_that_was_refused_is_refused_when_it_is_made_again(new_shard, log, pair_sums):
+    shard = new_shard()
+    shard.do("a", "learn_table", *rows_of(log(50)))
+    before = state(shard, pair_sums)
+    for each in (shard, new_shard()):
+        with pytest.raises(UnknownTask):
+            each.forget(["t1", "nobody"], "f", 2)
+        assert state(each, pair_sums) == before
 
 
 def test_a_record_that_was_not_finished_is_cut_off(new_shard, log, pair_sums, tmp_path):
@@ -192,7 +213,7 @@ def test_nothing_is_done_that_the_journal_did_not_take(new_shard, log, monkeypat
     live(shard, log())
     before = state(shard, pair_sums)
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(Journal, "append", fail)

@@ -82,10 +82,10 @@ def _begin_or_continue(
     from posse.batches import TableFiles
     from posse.checks import whole_number
     from posse.container.replace import replacing
-    from posse.distributed.actors import MANIFEST
     from posse.distributed.fit import ROWS
+    from posse.distributed.rows import spread_buckets
+    from posse.distributed.running import MANIFEST
     from posse.distributed.sharded import ShardedPosse, template_of
-    from posse.distributed.spreading import spread_buckets
 
     wanted = {
         "files": TableFiles(log).signature,

@@ -43,7 +43,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-    _flush_folder(target)
+    flush_folder(target)
 
 
 def _permissions_of(target: Path) -> int | None:
@@ -76,7 +76,7 @@ def _explained(error: OSError, target: Path) -> SavedFileError:
     return SavedFileError(f"cannot write {target}: {reason}{remedies.get(error.errno or 0, '')}; nothing was changed")
 
 
-def _flush_folder(target: Path) -> None:
+def flush_folder(target: Path) -> None:
     """Make the new name last through a power failure."""
     try:
         folder = os.open(target.parent, os.O_RDONLY)

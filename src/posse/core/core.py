@@ -28,12 +28,13 @@ from posse.core.estimate import (
     estimated,
     estimated_from,
     estimated_in_place,
+    generations,
     with_arm,
     with_posterior,
 )
-from posse.core.forgetting import ANEW, Event, Forgetting, Never, moved_on, new_ageing
+from posse.core.forgetting import ANEW, Event, Forgetting, Never, age_at, moved_on, new_ageing
 from posse.core.noticing import ALL_TASKS, Believed, Change
-from posse.core.pair import new_work, pair_posterior, remaining_of
+from posse.core.pair import finish_arm, new_work, pair_posterior, remaining_of
 from posse.core.population import Population, start_of, with_prior
 from posse.core.rehearsal import rehearse
 from posse.core.rows import ALL_KNOWN
@@ -72,7 +73,7 @@ from posse.core.store import (
     beliefs_of,
     totals_at,
 )
-from posse.core.sums import Pairs
+from posse.core.sums import Pairs, age_all
 from posse.families.sites import NUMBER
 from posse.interrupts import defer_interrupts
 from posse.model.prior import Prior
@@ -909,6 +910,40 @@ class Core:
             changes.age_pairs(pairs[:used], self.n_features, now, store.ageing)
             store = store._replace(pairs=pairs)
         return Pairs.of(store, used)
+
+    def remake(self, place: IntArray, now: Array, average: Array, noise: Array, prior: Array, rest: Array) -> Array:
+        """Make sites of an arm again under the population of other cores; return what its pairs tell it now.
+
+        Parameters
+        ----------
+        place : int ndarray
+            The arm, and as ``Pairs.remake`` takes them ``passes`` and ``turns``.
+        now : ndarray of shape (1,)
+            The time as of which rewards count.
+        average : ndarray of shape (1 + p,)
+            Known features of tasks about which nothing is known.
+        noise, prior : ndarrays
+            Of all arms; of this one.
+        rest : ndarray of shape (D + 1, D)
+            What the arm was told by all others, and its prior.
+        """
+        (arm, passes, turns), numbers = place.tolist(), self.state.numbers
+        numbers[CLOCK], numbers[BEHIND] = max(numbers[CLOCK], float(now[0])), 1.0  # its own messages are no more right
+        mine, age = self.state.store, age_at(float(numbers[CLOCK]), self.state.store.ageing)
+        age_all(mine, int(numbers[N_SLOTS]), age)
+        self.state = self.state._replace(store=mine._replace(summed_at=np.array([age])))
+        self.version += 1
+        store = mine._replace(
+            generation=generations(noise.size), noise=noise, prior=mine.prior.copy(), told=mine.told.copy(),
+            shared=mine.shared.copy(), known=np.where(mine.given[:, None], mine.known, average),
+        )  # fmt: skip
+        store.prior[arm] = prior
+        pairs = Pairs.of(store, int(numbers[N_SLOTS])).only(arm)
+        precision, moment = pairs.messages(noise, store.prior, store.known, store.weight)
+        own = np.concatenate([precision[arm], moment[arm, None]])
+        store.told[arm] = rest + own
+        finish_arm(store.told, store.shared, arm, new_work(pairs.d, rest.shape[1]))
+        return own + pairs.remake(store, arm, passes, turns)
 
     def renew(
         self,

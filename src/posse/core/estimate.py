@@ -15,12 +15,11 @@ from posse.core import population as populations
 from posse.core.arms import prior_of_arm, symmetric
 from posse.core.capacity import copied
 from posse.core.forgetting import FADES, age_at
-from posse.core.pair import new_work
 from posse.core.population import STUDENT_FREEDOM, Population, Told, frame_of
 from posse.core.rule import set_silent
 from posse.core.state import AT_LAST, BEHIND, CLOCK, FAILURES, N_SLOTS, NEWS, RETRY_AT, TOTAL, Elsewhere, State
 from posse.core.store import GENERATIONS
-from posse.core.sums import Moments, Pairs, age_all, remake_slots
+from posse.core.sums import Moments, Pairs, age_all
 from posse.families.sites import NUMBER
 
 if TYPE_CHECKING:
@@ -236,11 +235,9 @@ class Climb:
         store = store._replace(
             told=self.told.copy(), shared=self.shared.copy(), generation=generations(store.noise.size)
         )
-        work = new_work(pairs.d, size)
         factors, moments = pooled.factors.sum(axis=0), pooled.moments.sum(axis=0)
         for arm in range(store.noise.size):
-            slots = pairs.of_arm(arm)
-            if not slots.size:
+            if not pairs.n_pairs[arm]:
                 continue
             factors, moments = factors - pooled.factors[arm], moments - pooled.moments[arm]
             own, at = prior_of_arm(pooled, arm, factors, moments, scale, more[arm])
@@ -249,10 +246,7 @@ class Climb:
             one = slice(arm, arm + 1)
             told, shared = populations.posterior_of(population, frame, messages, one)
             store.told[one], store.shared[one] = told, shared
-            mine = slots[(np.arange(slots.size) + self.population.passes[0]) % turns == 0]
-            remake_slots(store, work, mine)
-            with np.errstate(invalid="ignore"):
-                change = np.nan_to_num(store.told[arm] - told[0])  # of infinite precisions it is none
+            change = pairs.remake(store, arm, int(self.population.passes[0]), turns)
             messages.precision[arm] += change[:size]
             messages.moment[arm] += change[size]
             again = populations.pool(self.population, frame, messages, self.arm_features, one)

@@ -29,7 +29,7 @@ from posse.core.blocks import (
     times_root,
 )
 from posse.core.compiler import compiled
-from posse.core.pair import Work, age_silently
+from posse.core.pair import Work, age_silently, new_work
 from posse.core.rows import remake_pair
 from posse.core.store import COUNT, N_TOTALS, SQUARES, n_triangle, totals_at
 from posse.threads import spread_parts, workers
@@ -372,6 +372,11 @@ class Pairs:
         """Return the slots of an arm."""
         return self.slots[self.starts[arm] : self.starts[arm + 1]]
 
+    def only(self, arm: int) -> Pairs:
+        """Return the pairs of one arm."""
+        slots = self.of_arm(arm)
+        return Pairs(self.store, slots, np.where(np.arange(self.starts.size) > arm, slots.size, 0))
+
     @property
     def counts(self) -> Array:
         """Rewards of every pair."""
@@ -493,6 +498,17 @@ class Pairs:
         sums = left @ plain
         ends = np.full((2, 1), sums[-1])
         return np.concatenate([sums[: 2 * self.d].reshape(2, self.d), ends], axis=1)
+
+    def remake(self, store: Store, arm: int, passes: int, turns: int) -> Array:
+        """Make the sites of one pair of an arm in ``turns`` again, given that store's population and arms.
+
+        Return how what they tell the arm has changed; of infinite precisions it is nothing.
+        """
+        slots, before = self.of_arm(arm), store.told[arm].copy()
+        work = new_work(self.d, before.shape[1])
+        remake_slots(store, work, slots[(np.arange(slots.size) + passes) % turns == 0])
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.nan_to_num(store.told[arm] - before))
 
     def statistics(self) -> Statistics:
         """Return sums of all arms and tasks, those without rewards too."""

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from posse.errors import MissingDependency, PosseError
 
@@ -98,16 +98,6 @@ class OtherArms(PosseError):
     """A shard was asked about other arms than it has: one was added meanwhile. Nothing has changed."""
 
 
-class Asking(Protocol):
-    """Somebody who knows all shards."""
-
-    def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """Return what a method of every shard answers, in their order."""
-
-    def tell(self, method: str, each: Sequence[Any], *common: Any) -> list[Any]:
-        """Return what every shard answers that is given something of its own, and what is common to all."""
-
-
 class Actors:
     """Shards that are Ray actors.
 
@@ -140,3 +130,7 @@ class Actors:
         shared = [ray.put(one) if isinstance(one, dict) else one for one in common]  # arrays go to a machine once
         calls = [getattr(actor, method).remote(own, *shared) for actor, own in zip(self._actors, each, strict=True)]
         return gather(calls)
+
+    def call(self, shard: int, method: str, *arguments: Any) -> Any:
+        """Return what a method of one shard answers."""
+        return gather([getattr(self._actors[shard], method).remote(*arguments)])[0]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
-from posse.distributed.cluster import Asking, OtherArms
+from posse.distributed.cluster import Actors, OtherArms
 from posse.distributed.population import RemotePairs, published
 from posse.distributed.shard import load_template
 from posse.distributed.shard_fleet import NOWHERE
@@ -47,11 +47,11 @@ class Coordinator:
     ----------
     template : bytes or str
         The file of a fleet with all settings and arms, and no tasks, or its path.
-    shards : Asking
+    shards : Actors
         All shards.
     """
 
-    def __init__(self, template: bytes | str, shards: Asking) -> None:
+    def __init__(self, template: bytes | str, shards: Actors) -> None:
         self._shards = shards
         self.fleet: Posse = load_template(Posse, template)
         self._number = 0
@@ -66,7 +66,8 @@ class Coordinator:
         newest = self._shards.ask("look", "population")[numbers.index(max(numbers))]
         if newest is not None:
             self.fleet.core.adopt(newest)
-            if min(numbers) < max(numbers) or not max(numbers):  # none, of shards that were filled from files
+            # Shards that were filled from files have none; clicks say other things once their sites were made again.
+            if min(numbers) < max(numbers) or not max(numbers) or self.fleet.rewards != "number":
                 self._follow(states)
         elif max(numbers) > 0:  # tasks were forgotten, and not all has been done that follows
             self._start_again(self._next())
@@ -108,7 +109,7 @@ class Coordinator:
         if not self.fleet.settings.learns_population or (growth is not None and news < max(1.0, growth * at)):
             return found
         core = self.fleet.core
-        pairs = RemotePairs(core, self._shards.ask, max(state["now"] for state in states))
+        pairs = self._pairs(states)
         try:
             core.estimate_from(pairs, steps=steps, settled=settled, sample=sample)
         except (ArithmeticError, np.linalg.LinAlgError):
@@ -119,9 +120,14 @@ class Coordinator:
         found["messages"] += self._publish(pairs, states)
         return found | {"refreshed_at": self.estimated_at(), "steps": float(core.state.population.steps[0])}
 
+    def _pairs(self, states: States) -> RemotePairs:
+        """Return the pairs of all shards, as of the latest time that one of them knows."""
+        now = max(state["now"] for state in states)
+        return RemotePairs(self.fleet.core, self._shards.ask, now, self._shards.call)
+
     def _follow(self, states: States) -> None:
         """Publish the population in force, with what shards say under it."""
-        pairs = RemotePairs(self.fleet.core, self._shards.ask, max(state["now"] for state in states))
+        pairs = self._pairs(states)
         self.fleet.core.estimate_from(pairs, steps=0, settled=0.0)
         self._publish(pairs, states)
 

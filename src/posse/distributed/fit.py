@@ -59,8 +59,8 @@ def encode_pieces(
     Parameters
     ----------
     pieces : dict of arrays
-        Paths of files, JSON lists, with the first row and the number of rows, and the piece's own number, which shards
-        learn once; -1 is none.
+        One of JSON lists: paths of files, the first row, the number of rows, and the piece's own number, which shards
+        learn once; None is none.
     names : list of str
         The columns to read.
     template : bytes
@@ -73,12 +73,10 @@ def encode_pieces(
     import pyarrow as pa
 
     heights, parts = [], []
-    given = (pieces[name] for name in ("paths", "first", "rows", "number"))
-    for paths, first, rows, number in zip(*given, strict=True):
-        frame = read_piece(Piece([Path(path) for path in json.loads(paths)], int(first), int(rows)), names)
+    for paths, first, rows, number in map(json.loads, pieces["piece"]):
+        frame = read_piece(Piece([Path(path) for path in paths], first, rows), names)
         heights += [frame.height] * n_shards
-        piece = int(number) if number >= 0 else None
-        parts += encode_frame(frame, _fleet_of(template), columns, home, n_shards, piece)
+        parts += encode_frame(frame, _fleet_of(template), columns, home, n_shards, number)
     return pa.table({"rows": heights, "part": pa.array(parts, pa.large_binary())})
 
 
@@ -159,10 +157,10 @@ def learn_files(
     with fleet.scaling:
         if not template.features.ready:
             fleet.scale(learn_scaling(template.features, files))
-    pieces = list(enumerate(files.pieces(rows=ROWS))) if once else [(-1, piece) for piece in files.pieces(rows=ROWS)]
     known = set.intersection(*map(set, fleet.ask("pieces"))) if once else set()
-    begun = sum(piece.rows for number, piece in pieces if number in known)
-    pieces = [(number, piece) for number, piece in pieces if number not in known]
+    numbered = list(enumerate(files.pieces(rows=ROWS)))
+    begun = sum(piece.rows for number, piece in numbered if number in known)
+    pieces = [(number if once else None, piece) for number, piece in numbered if number not in known]
     encoded = _dataset_of(pieces).map_batches(
         encode_pieces,
         fn_kwargs={
@@ -205,7 +203,7 @@ def learn_files(
     return int(learned)
 
 
-def _dataset_of(pieces: list[tuple[int, Piece]]) -> Any:
+def _dataset_of(pieces: list[tuple[int | None, Piece]]) -> Any:
     """Return numbered pieces of files, in order, as a Ray dataset with one block for each."""
     ray = require_ray()
     context = ray.data.DataContext.get_current()
@@ -215,12 +213,7 @@ def _dataset_of(pieces: list[tuple[int, Piece]]) -> Any:
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)
     items = [
-        {
-            "paths": json.dumps([str(path.absolute()) for path in piece.paths]),
-            "first": piece.first,
-            "rows": piece.rows,
-            "number": number,
-        }
+        {"piece": json.dumps([[str(path.absolute()) for path in piece.paths], piece.first, piece.rows, number])}
         for number, piece in pieces
     ]
     return ray.data.from_items(items, override_num_blocks=max(len(items), 1))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.container.replace import flush_folder
 from posse.errors import DamagedFile
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class Journal:
     ----------
     path : path
     fsync : bool, default True
-        Whether a record is on the disk, and not only with the operating system, when :meth:`append` returns. False
-        survives the death of the process, and not that of the machine.
+        Whether a record is on the disk, with those before it, and not only with the operating system, when
+        :meth:`append` returns. False survives the death of the process, and not that of the machine.
     """
 
     def __init__(self, path: Path, *, fsync: bool = True) -> None:
@@ -58,22 +59,26 @@ class Journal:
         self.fsync = fsync
         # For its owner alone, as a fleet's file is: names of tasks may be personal.
         self._file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+        if fsync:
+            flush_folder(path)
 
     @property
     def size(self) -> int:
         """Bytes that were written."""
         return self._file.tell()
 
-    def append(self, what: str, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> None:
-        """Write a record; if that fails, the file is as it was."""
+    def append(
+        self, what: str, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], *, waits: bool = True
+    ) -> None:
+        """Write a record; if that fails, the file is as it was. What nobody ``waits`` for may reach the disk later."""
         end = self._file.tell()
-        data = encode(Record(what, dict(facts), dict(arrays or {})))
+        data = encode(Record(what, dict(facts), dict(arrays)))
         frame = FRAME.pack(len(data), zlib.crc32(data)) + data
         try:
             view = memoryview(frame)
             while view:
                 view = view[self._file.write(view) :]
-            if self.fsync:
+            if self.fsync and waits:
                 os.fdatasync(self._file.fileno())
         except BaseException:
             self._file.truncate(end)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from posse.checks import whole_number
-from posse.distributed.actors import MANIFEST, Place, new_place, require_new
 from posse.distributed.cluster import gather, has_several_machines
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
-from posse.distributed.running import RunningShards, saved_in
-from posse.distributed.spreading import spread_buckets
+from posse.distributed.rows import spread_buckets
+from posse.distributed.running import MANIFEST, Place, RunningShards, new_place, require_new, saved_in
 from posse.distributed.views import ShardViews
 from posse.errors import InvalidValue
 from posse.fleet.posse import Posse
@@ -51,9 +50,9 @@ class KeptShards(ShardViews):
             before = None
         with running.arming:
             running.template.core.adopt(gather([running.coordinator.population.remote()])[0])
-            states = gather([shard.save.remote(str(file)) for shard, file in zip(running.shards, files, strict=True)])
+            gather([shard.save.remote(str(file)) for shard, file in zip(running.shards, files, strict=True)])
             running.template.save(settings)
-        write_manifest(target, Manifest(settings, files, running.buckets, states))
+        write_manifest(target, Manifest(settings, files, running.buckets))
         for file in () if before is None else (before.settings, *before.shards):
             file.unlink(missing_ok=True)
 

@@ -35,14 +35,11 @@ class Manifest(NamedTuple):
     shards : list of Path
     buckets : list of list of int
         Of every shard.
-    states : list of dict
-        Numbers of tasks, pairs, rewards and decisions of every shard.
     """
 
     settings: Path
     shards: list[Path]
     buckets: list[list[int]]
-    states: list[dict[str, Any]]
 
 
 def write_manifest(path: str | os.PathLike[str], manifest: Manifest) -> None:
@@ -54,8 +51,7 @@ def write_manifest(path: str | os.PathLike[str], manifest: Manifest) -> None:
         "settings": manifest.settings.name,
         "shards": [
             {"file": file.name, "buckets": buckets}
-            | {name: state[name] for name in ("tasks", "pairs", "rewards", "decisions")}
-            for file, buckets, state in zip(manifest.shards, manifest.buckets, manifest.states, strict=True)
+            for file, buckets in zip(manifest.shards, manifest.buckets, strict=True)
         ],
     }
     with replacing(path) as file:
@@ -87,10 +83,6 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         buckets = [[int(bucket) for bucket in shard["buckets"]] for shard in content["shards"]]
         if sorted(bucket for some in buckets for bucket in some) != list(range(N_BUCKETS)):
             raise ValueError("its shards do not have every bucket once")
-        states = [
-            {key: value for key, value in shard.items() if key not in ("file", "buckets")}
-            for shard in content["shards"]
-        ]
     except FileNotFoundError:
         raise MissingFile(f"no file {os.fspath(path)}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -99,7 +91,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     for file in files:
         if not file.is_file():
             raise MissingFile(f"{os.fspath(path)} names {file.name}, which is not beside it; keep them together")
-    return Manifest(files[0], files[1:], buckets, states)
+    return Manifest(files[0], files[1:], buckets)
 
 
 def load_shards(cls: type[Any], path: str | os.PathLike[str], clock: Callable[[], float]) -> Any:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.sums import Moments, Pairs, TaskSums
+from posse.distributed.shard_fleet import SUMMED
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from posse.core.core import Core
+    from posse.core.store import Store
     from posse.core.sums import Keys
     from posse.fleet.posse import Posse
     from posse.types import Array, IntArray
@@ -38,23 +40,26 @@ class RemotePairs(Pairs):
         order.
     now : float
         The time as of which rewards count.
+    call : callable, optional
+        ``call(shard, method, *arguments)`` returns what one of them answers; for clicks and counts.
     every : list of int, optional
         Only one in this many tasks, by arm. Default: all.
     """
 
-    def __init__(self, core: Core, ask: Ask, now: float, every: list[int] | None = None) -> None:
-        self._core, self._ask, self.now, self._every = core, ask, now, every
+    def __init__(
+        self, core: Core, ask: Ask, now: float, call: Callable[..., Any] | None = None, every: list[int] | None = None
+    ) -> None:
+        self._core, self._ask, self.now, self._call, self._every = core, ask, now, call, every
         self.d, self.n_answers = core.n_features, 0
         self.tasks = TaskSums(np.zeros(2, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
         self._some: RemotePairs | None = None
         counts = self._asked("counts")
-        self.n_pairs = sum(answer["pairs"] for answer in counts)
-        self._rewards: Array = np.asarray(sum(answer["rewards"] for answer in counts))
-        self.rewards_of = [float(answer["rewards"].sum()) for answer in counts]
+        self.n_pairs, self._rewards = added(counts)
+        self.rewards_of = [float(rewards.sum()) for _, rewards in counts]
         self.said: list[Array] = []
         """What the tasks of every shard said last."""
 
-    def _asked(self, what: str, **given: Any) -> Sequence[dict[str, Any]]:
+    def _asked(self, what: str, **given: Any) -> Sequence[tuple[Any, ...]]:
         answers = self._ask("look", "take_sums", self._core.n_arms, what, self.now, self._every, given)
         self.n_answers += len(answers)
         return answers
@@ -65,7 +70,7 @@ class RemotePairs(Pairs):
 
     def sample(self, every: IntArray, keys: Keys | None) -> Pairs:  # noqa: ARG002 -- those who are asked know theirs
         """Return one in this many pairs of every arm."""
-        self._some = RemotePairs(self._core, self._ask, self.now, every.tolist())
+        self._some = RemotePairs(self._core, self._ask, self.now, every=every.tolist())
         return self._some
 
     @property
@@ -75,17 +80,34 @@ class RemotePairs(Pairs):
 
     def about_tasks(self) -> TaskSums:
         """Return sums over the tasks of what is known about them."""
-        answers = self._asked("tasks")
-        self.tasks = TaskSums(*(sum(answer[name] for answer in answers) for name in TaskSums._fields))
+        self.tasks = TaskSums(*added(self._asked("tasks")))
         return self.tasks
 
     def measures(self) -> Array:
         """Return products of all features and rewards of every arm."""
-        return np.asarray(sum(answer["measures"] for answer in self._asked("measures")))
+        return added(self._asked("measures"))[0]
+
+    def plain_measures(self) -> Array:
+        """Return sums of contexts and of their squares, of clicks or counts, and how many there were."""
+        return self.measures()
+
+    def remake(self, store: Store, arm: int, passes: int, turns: int) -> Array:
+        """Make sites of an arm again, one shard after another, since what a click says depends on all others."""
+        assert self._call is not None
+        before, place = store.told[arm].copy(), np.array([arm, passes, turns], dtype=np.int64)
+        about = {"place": place, "now": np.array([self.now]), "average": store.known[-1], "noise": store.noise}
+        for shard, said in enumerate(self.said):
+            rest = store.told[arm] - said[arm]
+            said[arm] = self._call(shard, "remake", about | {"prior": store.prior[arm], "rest": rest})
+            self.n_answers += 1
+            store.told[arm] = rest + said[arm]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.nan_to_num(store.told[arm] - before))
 
     def messages(self, noise: Array, prior: Array, known: Array, weight: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """Return what pairs tell the shared coefficients of their arms; the last known features are the average."""
-        self.said = [answer["told"] for answer in self._asked("messages", noise=noise, prior=prior, average=known[-1])]
+        answers = self._asked("messages", noise=noise, prior=prior, average=known[-1])
+        self.said = [np.array(told) for (told,) in answers]
         told = np.asarray(sum(self.said))
         return told[:, :-1], told[:, -1]
 
@@ -95,8 +117,7 @@ class RemotePairs(Pairs):
         """Return what a step needs to know of the pairs."""
         del weight, distances
         answers = self._asked("moments", noise=noise, prior=prior, shared=shared, average=known[-1])
-        sums = {name: sum(answer[name] for answer in answers) for name in answers[0]}
-        size = shared.shape[2]
+        sums, size = dict(zip(SUMMED, added(answers), strict=True)), shared.shape[2]
         return Moments(**sums, prior=prior, covariance=shared[:, :size], distance=np.zeros(0))
 
 
@@ -127,6 +148,11 @@ def published(core: Core, pairs: RemotePairs, decided: Sequence[int], number: in
     ]
 
 
+def added(answers: Sequence[tuple[Any, ...]]) -> list[npt.NDArray[Any]]:
+    """Return the sums of what shards answered, each of one sum, in the order of the shards."""
+    return [np.asarray(sum(parts)) for parts in zip(*answers, strict=True)]
+
+
 def sums_of_others(parts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """Return the sum of all other parts for each, added from both ends: nothing is subtracted, so nothing cancels."""
     before, after = [np.zeros_like(parts[0])], [np.zeros_like(parts[0])]
@@ -140,11 +166,6 @@ def sums_of_others(parts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 def require_shardable(fleet: Posse) -> None:
     """Raise unless a fleet's population can be estimated from sums of its tasks."""
     settings = fleet.settings
-    if settings.family.name != "number":
-        raise InvalidValue(
-            f"expected rewards='number' for a sharded fleet, got {settings.family.name!r}: a step of its estimate goes "
-            "through all pairs one after the other, as what a click or count says depends on all others; use Posse"
-        )
     if settings.robust:
         raise InvalidValue(
             "expected robust=False for a sharded fleet, got True: every step changes the weight of every task, which a "

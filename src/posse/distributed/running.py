@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import secrets
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from posse.checks import whole_number
 from posse.container.replace import replacing
-from posse.distributed.actors import MANIFEST, Place, end_actors, start_actors
-from posse.distributed.cluster import gather
-from posse.distributed.spreading import homes_of
-from posse.errors import PosseError
+from posse.distributed.cluster import Actors, gather, require_ray, start
+from posse.distributed.coordinator import Coordinator
+from posse.distributed.rows import homes_of, split_rows
+from posse.distributed.shard import Shard, file_of
+from posse.errors import InvalidValue, PosseError
 from posse.fleet.names import buckets_of
 
 if TYPE_CHECKING:
@@ -21,6 +26,45 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.fleet.names import Label
     from posse.fleet.posse import Posse
+    from posse.types import IntArray
+
+MANIFEST = "fleet.shards"  # of a folder
+NAMESPACE = "posse"  # of the actors' names
+RESOURCES = {"num_cpus": 0, "memory": 1 << 20, "scheduling_strategy": "SPREAD"}
+"""Of a shard. No CPU is set aside: on a small cluster, nobody could then read what shards wait for. A little memory is,
+since Ray spreads evenly only what asks for something, and puts nothing that does where there is nothing to have."""
+
+
+class Place(NamedTuple):
+    """Where and how shards live, and what outlives them.
+
+    Parameters
+    ----------
+    folder : Path or None
+        None is nowhere.
+    generation : str
+        A name of these actors and their files: others may be in the folder from before.
+    fsync : bool
+    snapshot_bytes : int
+    resources : dict
+        Options of the actors.
+    """
+
+    folder: Path | None
+    generation: str
+    fsync: bool
+    snapshot_bytes: int
+    resources: dict[str, Any]
+
+    @property
+    def settings(self) -> Path:
+        """The file of a fleet with all settings and no tasks."""
+        assert self.folder is not None
+        return self.folder / f"settings-{self.generation}.posse"
+
+    def shard(self, number: int) -> str | None:
+        """Return the folder of a shard."""
+        return None if self.folder is None else str(self.folder / f"shard-{number:04d}-{self.generation}")
 
 
 class RunningShards:
@@ -114,11 +158,6 @@ class RunningShards:
         """How many shards there are."""
         return len(self.shards)
 
-    @property
-    def arms(self) -> tuple[Label, ...]:
-        """The arms that may be chosen."""
-        return self.template.arms
-
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Return what a method of every shard answers."""
         return gather([getattr(shard, method).remote(*arguments) for shard in self.shards])
@@ -139,13 +178,19 @@ class RunningShards:
         """Have a shard say something, which changes nothing; :func:`gather` waits for its answer."""
         return self.shards[shard].look.remote(what, *arguments, **settings)
 
-    def call(self, shard: int, record: bool, what: str, *arguments: Any) -> Any:
-        """Have a shard decide, once or without a trace."""
-        return self.do(shard, what, *arguments) if record else self.look(shard, what, *arguments)
-
     def bucket_of(self, task: Label) -> int:
         """Return the bucket of a task."""
         return int(buckets_of([task])[0])
+
+    def by_shard(self, labels: list[Label], codes: IntArray | None = None) -> list[tuple[int, IntArray]]:
+        """Return the places of some tasks by shard, or with ``codes`` of the rows that are theirs."""
+        homes = self.home[buckets_of(labels)]
+        return split_rows(homes if codes is None else homes[codes])
+
+    def note_kind(self, labels: list[Label]) -> None:
+        """Note that tasks are named by text, or by whole numbers."""
+        if labels:
+            self.template.names.tasks.kind = type(labels[0])
 
     def look_at(self, task: Any, what: str, *arguments: Any) -> Any:
         """Return what the shard of a task answers about it."""
@@ -208,9 +253,79 @@ class RunningShards:
 
     def end(self) -> None:
         """End the actors as they are."""
-        if self._actors:
-            end_actors(self._actors, self.coordinator)
+        for actor in (*self._actors, self.coordinator) if self._actors else ():
+            require_ray().kill(actor)
         self._actors = []
+
+
+def start_actors(
+    template: Posse, buckets: list[list[int]], place: Place, address: str | None, manifest: Manifest | None
+) -> tuple[list[Any], Any]:
+    """Start the shards, which are filled from a ``manifest`` if there is one, and their coordinator; return both."""
+    ray = start(address)
+    lives = {"max_restarts": -1, "max_task_retries": -1} if place.folder is not None else {}
+    shard_class = ray.remote(**(place.resources | lives))(Shard)
+    names = [f"{place.generation}-{number:04d}" for number in range(len(buckets))]
+    # Small arguments only: large ones would be in the memory of a machine, which may die before the actor.
+    source: bytes | str = file_of(template) if place.folder is None else str(place.settings)
+    try:
+        shards = [
+            shard_class.options(name=name, namespace=NAMESPACE).remote(
+                source,
+                _seed_of(template.stream.seed, number),
+                place.shard(number),
+                fsync=place.fsync,
+                snapshot_bytes=place.snapshot_bytes,
+            )
+            for number, name in enumerate(names)
+        ]
+    except ValueError as error:  # the name is taken
+        raise InvalidValue(
+            f"expected a folder that no running fleet uses, got {place.folder}, whose shards are running; "
+            "close that fleet first"
+        ) from error
+    if manifest is not None:
+        _fill(shards, buckets, manifest)
+    coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, Actors(names, NAMESPACE))
+    return shards, coordinator
+
+
+def _fill(actors: list[Any], buckets: list[list[int]], manifest: Manifest) -> None:
+    """Let new shards take their tasks from the files of a manifest."""
+    calls = []
+    for actor, mine in zip(actors, buckets, strict=True):
+        wanted = set(mine)
+        files = [place for place, some in enumerate(manifest.buckets) if wanted & set(some)]
+        # Decisions are counted once: by the shard that has the first bucket of a file.
+        counted = [
+            at for at, place in enumerate(files) if manifest.buckets[place] and manifest.buckets[place][0] in wanted
+        ]
+        calls.append(actor.take_over.remote([str(manifest.shards[place]) for place in files], mine, counted))
+    gather(calls)
+
+
+def new_place(
+    folder: str | os.PathLike[str] | None,
+    fsync: bool,
+    snapshot_bytes: Any,
+    resources: dict[str, Any] | None,
+    generation: str | None = None,
+) -> Place:
+    """Return the place of new shards, or of the generation that a folder has; or raise."""
+    size = whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
+    path = None if folder is None else Path(folder).absolute()
+    return Place(path, generation or secrets.token_hex(4), fsync, size, RESOURCES | (resources or {}))
+
+
+def require_new(folder: str | os.PathLike[str]) -> None:
+    """Raise if a folder has a fleet."""
+    if (Path(folder) / MANIFEST).exists():
+        raise InvalidValue(f"expected a new folder, got {folder}, which has a fleet; open it with ShardedPosse.open")
+
+
+def _seed_of(seed: int, number: int) -> int:
+    words = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))
 
 
 def saved_in(folder: Path) -> dict[str, Any]:

@@ -12,14 +12,12 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posse.container import open_container
-from posse.core.state import N_SLOTS
 from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.fleet.decision import Decision, Ranking
@@ -32,10 +30,13 @@ from posse.fleet.settings import Stream
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from posse.types import Array
+
     Arrays = dict[str, npt.NDArray[Any]]
 
 SNAPSHOT, JOURNAL = "snapshot", "journal"
 CHANGES = ("add_arm", "retire_arm", "forget_tasks", "reset_population", "have_features", "know_tasks")
+NEVER_REFUSED = ("decide_again", "reward_again", "expire_again")
 ANSWERS = 2000  # that are remembered
 ANSWER_ROWS, FEWEST_ANSWERS = 200_000, 16  # decisions in them, unless there are few answers
 
@@ -137,7 +138,7 @@ class Shard:
         self._request, self._now = request, time.time()
         try:
             if what in CHANGES:  # noted first; one that is refused is refused again when it is made again
-                self._write("change", {"now": self._now, "call": [what, *arguments]}, {})
+                self._write(what, self._now, list(arguments), {})
             answer = getattr(self.fleet, what)(*arguments, **settings)
         finally:
             self._request, self._now = "", None
@@ -223,7 +224,12 @@ class Shard:
 
     def adopt(self, own: Arrays, common: Arrays) -> None:
         """Believe in a population that was estimated from all shards: what this one is told, and what all are."""
-        self.do("", "adopt", common | own)
+        self.do("", "adopt", **common, **own)
+
+    def remake(self, asked: Arrays) -> Array:
+        """Make sites of clicks or counts of an arm again; see :meth:`ShardFleet.remake`."""
+        answer: Array = self.do("", "remake", **asked)
+        return answer
 
     # Looking.
 
@@ -233,7 +239,6 @@ class Shard:
         arms, about = fleet.names.arms, fleet.known.arms.raw
         return {
             "tasks": len(fleet),
-            "pairs": int(fleet.core.state.numbers[N_SLOTS]) - len(fleet.core.free_slots),
             "rewards": fleet.core.n_rewards,
             "counted": fleet.n_rewards,
             "now": fleet.core.now,
@@ -259,10 +264,9 @@ class Shard:
 
     # Files.
 
-    def save(self, path: str) -> dict[str, Any]:
-        """Write an ordinary fleet file of this shard's tasks; return what a manifest says about it."""
+    def save(self, path: str) -> None:
+        """Write an ordinary fleet file of this shard's tasks."""
         self.fleet.save(path)
-        return self.state()
 
     def snapshot(self, wait: bool = True) -> None:
         """Write a snapshot, from which on a new journal counts."""
@@ -297,10 +301,13 @@ class Shard:
         if self._folder is not None:
             self._folder.let_go()
 
-    def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
+    def _write(self, what: str, now: float, given: list[Any], arrays: Arrays) -> None:
+        """Write what is to be called, with which arguments, to make a change again."""
         if self._journal is not None:
-            request = "" if what == "expire" else self._request
-            self._journal.append(what, facts | {"request": request, "piece": self._piece}, arrays)
+            request = "" if what == "expire_again" else self._request
+            facts = {"now": now, "given": given, "request": request, "piece": self._piece}
+            # Sites are made again often, and what was only on its way to the disk can be made again once more.
+            self._journal.append(what, facts, arrays, waits=what != "remake")
 
     # Restoring.
 
@@ -314,39 +321,25 @@ class Shard:
         self.fleet = load_fleet(ShardFleet, path, clock=self._clock)
         for known in folder.numbers(JOURNAL):
             for record in read_journal(folder.file(JOURNAL, known)):
-                if known >= number:
-                    self._now = record.facts["now"]
-                    self._do_again(record)
-                if record.facts["request"]:
+                self._now = record.facts["now"]
+                done = known < number or self._do_again(record)
+                if done and record.facts["request"]:
                     self._remember(record.facts["request"], _answer_of(record))
         self._now = None
         self._number = max([number, *folder.numbers(JOURNAL)])
         self._journal = Journal(folder.file(JOURNAL, self._number), fsync=self._fsync)
 
-    def _do_again(self, record: Record) -> None:
-        """Make a change again that a journal has."""
+    def _do_again(self, record: Record) -> bool:
+        """Make a change again that a journal has; return False if it is refused, as it was then."""
         what, facts, arrays = record
-        fleet = self.fleet
-        if what in ("decide", "decide_many"):
-            arms = np.array([fleet.names.arms.number(arm) for arm in facts["arms"]], dtype=np.int64)
-            many = what == "decide_many"
-            arms = arms[arrays["chosen"]] if many else arms
-            asked = facts["first"], facts["tasks"], arms, arrays["contexts"], facts["decided"]
-            fleet.decide_again(*asked, at_once=many)
-        elif what == "reward":
-            fleet.reward_again(facts["ids"], facts["values"])
-        elif what == "expire":
-            fleet.expire_again()
-        else:
-            with suppress(ValueError, LookupError, ArithmeticError):  # what was refused then is refused again
-                if what == "learn":
-                    fleet.learn_table(facts["tasks"], *arrays.values())
-                    self._pieces.update([] if facts["piece"] is None else [facts["piece"]])
-                elif what == "adopt":
-                    fleet.adopt(arrays)
-                else:
-                    name, *arguments = facts["call"]
-                    getattr(fleet, name)(*arguments)
+        try:
+            getattr(self.fleet, what)(*facts["given"], **arrays)
+        except (ValueError, LookupError, ArithmeticError):
+            if what in NEVER_REFUSED:
+                raise
+            return False
+        self._pieces.update([] if facts["piece"] is None else [facts["piece"]])
+        return True
 
     def _remember(self, request: str, answer: Any) -> None:
         """Remember an answer; the oldest are let go where there are too many."""
@@ -363,16 +356,17 @@ def _rows_in(answer: Any) -> int:
 
 def _answer_of(record: Record) -> Any:
     """Return the answer of a request, as a journal has it."""
-    what, facts, arrays = record
-    if what == "decide":
-        places = [Decision(*one[:4], *(dict(map(tuple, part)) for part in one[4:])) for one in facts["decisions"]]
-        return Ranking(places) if facts["ranking"] else places[0]
-    if what == "decide_many":
-        place = parse_id(facts["first"])
+    what, given, arrays = record.what, record.facts["given"], record.arrays
+    if what == "decide_again" and "chosen" in arrays:
+        place = parse_id(given[0])
         assert place is not None
-        ids = [f"{place[0]}-{place[1] + row}" for row in range(len(facts["tasks"]))]
-        return {"ids": ids, "arms": tuple(facts["arms"]), **{name: arrays[name] for name in COLUMNS}}
-    return {"reward": lambda: len(facts["ids"]), "learn": lambda: len(arrays["rewards"])}.get(what, lambda: None)()
+        ids = [f"{place[0]}-{place[1] + row}" for row in range(len(given[2]))]
+        return {"ids": ids, "arms": tuple(given[3])} | {name: arrays[name] for name in COLUMNS}
+    if what == "decide_again":
+        is_ranking, decisions = given[4]
+        places = [Decision(*one[:4], *(dict(map(tuple, part)) for part in one[4:])) for one in decisions]
+        return Ranking(places) if is_ranking else places[0]
+    return len(given[0]) if what == "reward_again" else len(arrays["y"]) if what == "learn_table" else None
 
 
 def load_template(cls: type[Any], template: bytes | str) -> Any:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.state import Elsewhere
-from posse.core.sums import Pairs
+from posse.core.sums import Moments, Pairs
 from posse.distributed.cluster import OtherArms
 from posse.errors import ExpiredDecision
+from posse.families.sites import NUMBER
 from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.fleet import Fleet
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
     Arrays = dict[str, npt.NDArray[Any]]
-    Write = Callable[[str, dict[str, Any], Arrays], None]
+    Write = Callable[[str, float, list[Any], Arrays], None]
 
 COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decisions
 FEW = 256  # rows that are learned one by one, so that messages need not all be summed again
+SUMMED = [name for name in Moments._fields if name not in ("prior", "covariance", "distance")]
 NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -57,27 +59,24 @@ class Journaled(Notes):
         del contexts
         if not len(decisions):
             return
-        facts = {"now": now, "first": decisions[0].id, "decided": fleet.stream.decided + len(decisions)}
+        first, decided = decisions[0].id, fleet.stream.decided + len(decisions)
         if isinstance(decisions, Decisions):  # as columns: an entry per row would take longer than to decide
-            arrays = {name: getattr(decisions, name) for name in COLUMNS}
-            facts |= {"tasks": decisions.tasks, "arms": list(decisions.arms)}
-            self.write_entry("decide_many", facts, {"contexts": X, **arrays})
+            given = [first, decided, decisions.tasks, list(decisions.arms)]
+            columns = {name: getattr(decisions, name) for name in COLUMNS}
+            self.write_entry("decide_again", now, given, {"X": X} | columns)
             return
-        facts |= {"tasks": [one.task for one in decisions], "arms": [one.arm for one in decisions]}
-        facts |= {
-            "ranking": ranking,
-            "decisions": [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions],
-        }
-        self.write_entry("decide", facts, {"contexts": np.tile(X, (len(decisions), 1))})
+        given = [first, decided, [one.task for one in decisions], [one.arm for one in decisions]]
+        answer = ranking, [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions]
+        self.write_entry("decide_again", now, [*given, answer], {"X": np.tile(X, (len(decisions), 1))})
 
     def rewards(self, fleet: Fleet, ids: list[str], values: list[float], now: float) -> None:
         """Write rewards; those that stand for none come again when it is read at the same time."""
         try:
             fleet.ledgers.find(ids[0], fleet.settings.oldest(now))
         except ExpiredDecision:
-            self.write_entry("expire", {"now": now}, {})
+            self.write_entry("expire_again", now, [], {})
         else:
-            self.write_entry("reward", {"now": now, "ids": ids, "values": values}, {})
+            self.write_entry("reward_again", now, [ids, values], {})
 
 
 class ShardFleet(Posse):
@@ -120,8 +119,8 @@ class ShardFleet(Posse):
 
     def take_sums(
         self, n_arms: int, what: str, now: float, every: list[int] | None, given: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Return a sum over the pairs of this shard.
+    ) -> tuple[Any, ...]:
+        """Return sums over the pairs of this shard.
 
         Parameters
         ----------
@@ -139,20 +138,30 @@ class ShardFleet(Posse):
             self._require_arms(n_arms)
             pairs, store = self._pairs_of(now, every), self.core.state.store
             if what == "counts":
-                return {"pairs": pairs.n_pairs, "rewards": pairs.rewards()}
+                return pairs.n_pairs, pairs.rewards()
             if what == "tasks":
-                return pairs.about_tasks()._asdict()
+                return tuple(pairs.about_tasks())
             if what == "measures":
-                return {"measures": pairs.measures()}
+                return (pairs.measures() if store.family == NUMBER else pairs.plain_measures(),)
             # What came through Ray cannot be written to, and compiled code expects arrays that can.
             given = {name: np.array(array) for name, array in given.items()}
             known = np.where(store.given[:, None], store.known, given["average"])
             noise, prior = given["noise"], given["prior"]
             if what == "messages":
                 precision, moment = pairs.messages(noise, prior, known, store.weight)
-                return {"told": np.concatenate([precision, moment[:, None]], axis=1)}
-            found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)._asdict()
-            return {name: array for name, array in found.items() if name not in ("prior", "covariance", "distance")}
+                return (np.concatenate([precision, moment[:, None]], axis=1),)
+            found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)
+            return tuple(getattr(found, name) for name in SUMMED)
+
+    def remake(self, **asked: Any) -> Array:
+        """Make sites of clicks or counts of an arm again, as :meth:`RemotePairs.remake` asks for; return its messages.
+
+        Done again, or after rows have come, it is as right: what this shard's own pairs say is summed anew.
+        """
+        with self.lock:
+            self._require_arms(len(asked["noise"]))
+            self._write("remake", self.clock(), [], asked)
+            return self.core.remake(**{name: np.array(array) for name, array in asked.items()})
 
     def _pairs_of(self, now: float, every: list[int] | None) -> Pairs:
         """Return all pairs or some, those of the last question if nothing was learned since."""
@@ -163,14 +172,14 @@ class ShardFleet(Posse):
             self._asked = asked, pairs if every is None else pairs.sample(np.array(every), self.names.tasks.keys)
         return self._asked[1]
 
-    def adopt(self, population: Arrays) -> bool:
+    def adopt(self, **population: Any) -> bool:
         """Believe in a population that was estimated from all shards, unless a later one is in force; say which.
 
         What its own tasks say is taken from their sums as they are now.
 
         Parameters
         ----------
-        population : dict of arrays
+        **population : ndarrays
             As :func:`posse.distributed.population.published` gives it, for all shards and for this one together.
         """
         with self.lock:
@@ -181,7 +190,7 @@ class ShardFleet(Posse):
                 return False
             parts = {name: array for name, array in population.items() if not name.startswith("publication.")}
             elsewhere = Elsewhere(*(np.array(population[f"publication.{name}"]) for name in Elsewhere._fields))
-            self._write("adopt", {"now": self.clock()}, population)
+            self._write("adopt", self.clock(), [], population)
             if self.core.adopt(parts, elsewhere, now):
                 self.others, self.publication = tuple(population["publication.others"].tolist()), number
             return True
@@ -224,13 +233,13 @@ class ShardFleet(Posse):
         if not len(y):
             return 0
         codes, arms, X, y = np.array(codes), np.array(arms), np.array(X), np.array(y)
-        arrays = {"codes": codes, "arms": arms, "contexts": X, "rewards": y}
+        arrays = {"codes": codes, "arms": arms, "X": X, "y": y}
         if times is not None:
             arrays["times"] = times = np.array(times)
         with self.lock:
             numbers, _ = self.names.tasks.numbered(self.core, labels)
             self.core.prepare(numbers[codes], arms, sums_only=True)
-            self._write("learn", {"now": self.clock(), "tasks": labels}, arrays)
+            self._write("learn_table", self.clock(), [labels], arrays)
             learn_rows(self, labels, codes, arms, X, y, times, refresh=len(y) <= FEW)
         return len(y)
 
@@ -266,14 +275,21 @@ class ShardFleet(Posse):
     # What is done again from a journal.
 
     def decide_again(
-        self, first: str, tasks: list[Label], arms: IntArray, X: Array, decided: int, *, at_once: bool
-    ) -> None:
-        """Take notice of decisions that were made before this process began; ``decided`` is how many there are then."""
+        self, first: str, decided: int, tasks: list[Label], arms: list[Label], answer: Any = None, *, X: Array,
+        chosen: IntArray | None = None, **_: Any,
+    ) -> None:  # fmt: skip
+        """Take notice of decisions that were made before this process began; ``decided`` is how many there are then.
+
+        Arms are those of every row, or all of them, with the place of every row's among them.
+        """
+        del answer  # of the call, for whoever makes it again
         with self.lock:
             now, core, place = self.clock(), self.core, parse_id(first)
             assert place is not None
             expire(self, now)
             core.ensure_fresh()
+            number = np.array([self.names.arms.number(arm) for arm in arms], dtype=np.int64)
+            chose = number if chosen is None else number[chosen]
             labels = list(dict.fromkeys(tasks))
             numbers, new = self.names.tasks.numbered(core, labels)
             number_of = dict(zip(labels, numbers.tolist(), strict=True))
@@ -284,13 +300,13 @@ class ShardFleet(Posse):
                 ledger = self.ledgers.adopted[place[0]] = Ledger(place[0], self.features.n_features, place[1])
                 self.ledgers.origins.add(place[0])
             ledger.reserve(len(rows))
-            places = ledger.write_many(rows, arms, now, X)
+            places = ledger.write_many(rows, chose, now, X)
             self.names.tasks.take_new(core, new)
             absent = self.settings.counted
             if absent is not None:
-                core.prepare(rows, arms)
+                core.prepare(rows, chose)
                 values, times = np.full(len(rows), absent), np.full(len(rows), now)
-                kept = core.learn_rows(rows, arms, X, values, times, is_open=True, estimate=not at_once)
+                kept = core.learn_rows(rows, chose, X, values, times, is_open=True, estimate=chosen is None)
                 ledger.keep_many(places, absent, kept)
             ledger.size += len(rows)
             self.stream.decided = decided

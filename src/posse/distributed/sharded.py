@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from posse.batches import is_many
-from posse.checks import whole_number
+from posse.checks import one_of, whole_number
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS, SETTLED, STEPS
-from posse.distributed.actors import new_place, require_new
 from posse.distributed.cluster import gather
-from posse.distributed.fit import encode_rows, learn_files
+from posse.distributed.fit import distinct, encode_rows, learn_files
 from posse.distributed.keeping import SNAPSHOT_BYTES, KeptShards
 from posse.distributed.population import require_shardable
-from posse.distributed.rows import by_shard, decide_many, known_tasks, learn_rows, reward_many
-from posse.distributed.running import RunningShards
-from posse.distributed.spreading import outer_id, place_of, spread_buckets
-from posse.errors import InvalidValue
+from posse.distributed.rows import GatheredDecisions, outer_id, parts_of, place_of, spread_buckets, spread_by
+from posse.distributed.running import RunningShards, new_place, require_new
+from posse.errors import InvalidValue, UnknownDecision, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions, Ranking
 from posse.fleet.joining import checked_arm
-from posse.fleet.late import Rewarded, id_of
+from posse.fleet.late import Rewarded, Skipped, id_of, listed_rewards
 from posse.fleet.menu import read_menu
-from posse.fleet.names import Label, require_one_by_one
+from posse.fleet.names import Label, buckets_of, require_one_by_one
 from posse.fleet.posse import Posse
 from posse.fleet.settings import require_truth_value
 from posse.fleet.tables import Columns, contexts_of, require_learnable, rewarded_rows
+from posse.tables import library_of
 
 if TYPE_CHECKING:
     from posse.fleet.streaming import Progress
@@ -62,8 +64,8 @@ class ShardedPosse(KeptShards):
     resources : dict, optional
         Options of every actor, as ``ray.remote`` takes them. Default: spread over the machines, with no CPU set aside.
     **settings
-        As in :class:`posse.Posse`, but for ``background``, ``clock`` and ``log``. Rewards are numbers, the prior is
-        "evidence", ``drift`` is a half-life or None, and ``robust`` is False.
+        As in :class:`posse.Posse`, but for ``background``, ``clock`` and ``log``. The prior is "evidence", ``drift`` is
+        a half-life or None, and ``robust`` is False.
 
     Notes
     -----
@@ -152,14 +154,14 @@ class ShardedPosse(KeptShards):
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
-        running, tasks = self.running, self.running.template.names.tasks
-        label = tasks.checked(task)
+        running = self.running
+        label = running.template.names.tasks.checked(task)
         bucket = running.bucket_of(label)
         asked = label, context, None if eligible is None else list(eligible), explore, record
         call = running.do if record else running.look
         found = gather([call(running.home[bucket], "decide", *asked, k=k)])[0]
         if record:
-            tasks.kind = type(label)
+            running.note_kind([label])
         if k is not None:
             return Ranking(place._replace(id=outer_id(bucket, place.id)) for place in found)
         decision: Decision = found._replace(id=outer_id(bucket, found.id))
@@ -195,7 +197,32 @@ class ShardedPosse(KeptShards):
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
-        return decide_many(self.running, tasks, contexts, eligible, explore, record)
+        running = self.running
+        labels, codes, parts = parts_of(running, tasks, contexts, eligible)
+        call = running.do if record else running.look
+        calls = [call(part.shard, "decide_columns", *part.asked, explore, record) for part in parts]
+        answers, buckets, n = gather(calls), buckets_of(labels), len(codes)
+        arms, spread = spread_by(parts, answers, self.arms, n)
+        ids, chosen, propensity = np.empty(n, dtype=object), np.empty(n, dtype=np.int64), np.empty(n)
+        for part, answer in zip(parts, answers, strict=True):
+            rows, at = part.rows, np.array([arms.index(arm) for arm in answer["arms"]])
+            ids[rows] = list(map(outer_id, buckets[codes[rows]], answer["ids"]))
+            chosen[rows], propensity[rows] = at[answer["chosen"]], answer["propensity"]
+        if record:
+            running.note_kind(labels)
+        return GatheredDecisions(
+            prefix="sharded" if record else "",
+            first=0,
+            tasks=[labels[code] for code in codes.tolist()],
+            arms=arms,
+            chosen=chosen,
+            propensity=propensity,
+            probabilities=spread("probabilities", 0.0),
+            mean=spread("mean", np.nan),
+            sd=spread("sd", np.nan),
+            library=library_of(contexts),
+            gathered=tuple(ids.tolist()),
+        )
 
     # Learning.
 
@@ -278,10 +305,32 @@ class ShardedPosse(KeptShards):
         ShapeError, UnknownDecision, ExpiredDecision, RewardConflict, NotFinite, InvalidValue
             As in :meth:`posse.Posse.reward_many`.
         """
-        found = reward_many(self.running, decisions, values, errors)
-        if found:
-            self.running.refresh_if_due(STEPS, SETTLED)
-        return found
+        running = self.running
+        one_of(errors, "errors", ("raise", "skip"))
+        ids, amounts = listed_rewards(decisions, values)
+        asked: dict[int, tuple[list[Any], list[Any], list[Any]]] = {}  # rows, ids and values by shard
+        skipped: list[Skipped] = []
+        for row, (given, amount) in enumerate(zip(ids, amounts, strict=True)):
+            try:
+                shard, inner = place_of(id_of(given), running.home)
+            except UnknownDecision as error:
+                if errors == "raise":
+                    raise
+                skipped.append(Skipped(row, given, f"UnknownDecision: {error}"))
+                continue
+            for column, value in zip(asked.setdefault(shard, ([], [], [])), (row, inner, amount), strict=True):
+                column.append(value)
+        if errors == "raise":  # all or none
+            gather([running.look(shard, "check_rewards", *given) for shard, (_, *given) in asked.items()])
+        answers = gather([running.do(shard, "reward_rows", *given, errors) for shard, (_, *given) in asked.items()])
+        news = 0
+        for (shard, (rows, *_)), (count, left_out) in zip(asked.items(), answers, strict=True):
+            news += count
+            running.rewards_of[shard] += count
+            skipped += [Skipped(rows[row], ids[rows[row]], reason) for row, _, reason in left_out]
+        if news:
+            running.refresh_if_due(STEPS, SETTLED)
+        return Rewarded(news, sorted(skipped))
 
     def learn_many(
         self,
@@ -333,10 +382,17 @@ class ShardedPosse(KeptShards):
                 spec = template.features
                 if not spec.ready:
                     spec = spec.learn_scaling(contexts_of(frame, spec.names))
-                rows = encode_rows(template, frame, columns, spec)
+                labels, codes, arms, X, y, times = encode_rows(template, frame, columns, spec)
                 if spec is not template.features and len(frame):  # not before the table is known to be good
                     running.scale(spec)
-            learned = learn_rows(running, *rows)
+            calls = []
+            for shard, rows in running.by_shard(labels, codes):
+                names, own = distinct(labels, codes[rows])
+                came = None if times is None else times[rows]
+                calls.append(running.do(shard, "learn_table", names, own, arms[rows], X[rows], y[rows], came))
+                running.rewards_of[shard] += rows.size
+            learned = int(sum(gather(calls)))
+            running.note_kind(labels)
         if refresh and learned:
             running.refresh_if_due(FIT_STEPS, FIT_SETTLED)
         return learned
@@ -427,7 +483,13 @@ class ShardedPosse(KeptShards):
         labels = list(dict.fromkeys(running.template.names.tasks.checked(task) for task in tasks))
         if not labels:
             return
-        tasks_of = known_tasks(running, labels)
+        tasks_of: list[list[Label]] = [[] for _ in running.shards]
+        for shard, rows in running.by_shard(labels):
+            tasks_of[shard] = [labels[row] for row in rows]
+        known = gather([shard.knows.remote(some) for shard, some in zip(running.shards, tasks_of, strict=True)])
+        for label, found in zip(chain(*tasks_of), chain(*known), strict=True):
+            if not found:
+                raise UnknownTask(f"no task {label!r} among the tasks of this fleet")
         running.note_refresh(gather([running.coordinator.forget.remote(running.request(), tasks_of)])[0])
         running.count_rewards()
 
@@ -463,10 +525,10 @@ class ShardedPosse(KeptShards):
         raw, said = menu.all_raw(), menu.spec.to_json()
         calls = [
             running.do(shard, "know_tasks", [menu.arms[row] for row in rows], [raw[row] for row in rows], said)
-            for shard, rows in enumerate(by_shard(running, menu.arms))
+            for shard, rows in running.by_shard(menu.arms)
         ]
         gather(calls)
-        template.names.tasks.kind = type(menu.arms[0])
+        running.note_kind(menu.arms)
         return len(menu)
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from posse.distributed.cluster import gather
-from posse.distributed.rows import arms_of, parts_of
-from posse.distributed.spreading import outer_id
+from posse.distributed.rows import outer_id, parts_of, spread_by
 from posse.errors import InvalidValue
 from posse.fleet.names import buckets_of
 from posse.fleet.settings import require_truth_value
@@ -50,7 +47,7 @@ class ShardViews:
     @property
     def arms(self) -> tuple[Label, ...]:
         """The arms that may be chosen."""
-        return self.running.arms
+        return self.running.template.arms
 
     @property
     def retired_arms(self) -> tuple[Label, ...]:
@@ -181,16 +178,8 @@ class ShardViews:
         require_truth_value(explore)
         running = self.running
         _, codes, parts = parts_of(running, tasks, contexts, eligible)
-        calls = [
-            running.look(part.shard, "shown_probabilities", part.tasks, part.contexts, part.eligible, explore)
-            for part in parts
-        ]
-        answers = gather(calls)
-        arms, places = arms_of([answer["arms"] for answer in answers], self.arms)
-        found = np.zeros((len(codes), len(arms)))
-        for part, at, answer in zip(parts, places, answers, strict=True):
-            found[np.ix_(part.rows, at)] = answer["probabilities"]
-        return found
+        calls = [running.look(part.shard, "shown_probabilities", *part.asked, explore) for part in parts]
+        return spread_by(parts, gather(calls), self.arms, len(codes))[1]("probabilities", 0.0)
 
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of every arm's coefficients in a task; its shard does it.
