@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posse.core.pair import new_work
-from posse.core.rows import remake_pair
+from posse.core.rows import remake_slots
 from posse.model import Statistics, posterior
 
 from .cores import (
@@ -99,8 +99,7 @@ def test_clicks_replaced_late_are_those_that_were_right_from_the_start() -> None
         store = core.state.store
         work = new_work(2, 2)
         for _ in range(10):  # to the fixed point
-            for slot in range(2):
-                remake_pair(store, work, slot)
+            remake_slots(store, work, np.arange(2))
         return believed(core, 0, np.array([1.0, 0.3]))
 
     np.testing.assert_allclose(clicked(True), clicked(False), atol=1e-5)

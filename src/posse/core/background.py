@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.core.capacity import copied, grown
+from posse.core.changes import know_tasks
 from posse.core.compiler import compiled
-from posse.core.pair import Work, age_silently, finish_arm, new_work, tell, touch
+from posse.core.pair import Work, new_work, tell_slots
 from posse.core.state import AT_LAST, BEHIND, FAILURES, N_SLOTS, NEWS, RETRY_AT, TOTAL, State
-from posse.core.store import COUNT, FIRST, LAST, NEXT, Store, totals_at
+from posse.core.store import FIRST, LAST, NEXT, Store
 from posse.families.sites import NUMBER
 from posse.interrupts import defer_interrupts
 from posse.types import Array, BoolArray, IntArray
@@ -39,83 +40,65 @@ PATIENCE = 0.05  # seconds between looks whether whoever holds the lock waits fo
 logger = logging.getLogger("posse")
 
 
-@compiled
-def n_kept(store: Store, slots: IntArray) -> int:
-    """Return how many rows of some slots are kept."""
-    total = 0
-    for slot in slots:
-        row = store.row_ends[slot, FIRST]
-        while row >= 0:
-            total += 1
-            row = store.row_links[row, NEXT]
-    return total
-
-
-@compiled
 def copy_slots(store: Store, slots: IntArray, done: BoolArray, copy: Store, place: IntArray) -> None:
     """Copy sums and kept rows of slots that were not copied before; ``place`` says where a row came from."""
-    for slot in slots:
-        if done[slot]:
-            continue
-        done[slot] = True
-        copy.pairs[slot] = store.pairs[slot]
-        if store.family == NUMBER:
-            continue
-        row, before = store.row_ends[slot, FIRST], -1
-        copy.row_ends[slot] = store.row_ends[slot]
-        copy.row_ends[slot, FIRST], copy.row_ends[slot, LAST] = -1, -1
-        while row >= 0:
-            new = copy.free_rows[1]
-            copy.free_rows[1] += 1
-            place[new] = row
-            copy.row_context[new] = store.row_context[row]
-            copy.row_values[new] = store.row_values[row]
-            copy.row_links[new] = store.row_links[row]
-            copy.row_links[new, NEXT] = -1
-            if before < 0:
-                copy.row_ends[slot, FIRST] = new
-            else:
-                copy.row_links[before, NEXT] = new
-            copy.row_ends[slot, LAST] = new
-            before, row = new, store.row_links[row, NEXT]
+    slots = slots[~done[slots]]
+    done[slots] = True
+    copy.pairs[slots] = store.pairs[slots]
+    if store.family != NUMBER:
+        copy.row_ends[slots] = store.row_ends[slots]
+        first = int(copy.free_rows[1])
+        last = copy_lists(store.row_ends, store.row_links, slots, copy.row_ends, copy.row_links, place, first)
+        copy.free_rows[1], rows = last, slice(first, last)
+        copy.row_context[rows], copy.row_values[rows] = store.row_context[place[rows]], store.row_values[place[rows]]
 
 
 @compiled
+def copy_lists(
+    ends: IntArray, links: IntArray, slots: IntArray, new_ends: IntArray, new_links: IntArray, place: IntArray,
+    first: int,
+) -> int:  # fmt: skip
+    """Copy lists of rows to places from ``first`` on; return the first place behind them."""
+    n = first
+    for slot in slots:
+        row, new_ends[slot, FIRST], new_ends[slot, LAST] = ends[slot, FIRST], -1, -1
+        while row >= 0:
+            place[n] = row
+            for column in range(links.shape[1]):
+                new_links[n, column] = links[row, column]
+            new_links[n, NEXT] = -1
+            if new_ends[slot, FIRST] < 0:
+                new_ends[slot, FIRST] = n
+            else:
+                new_links[n - 1, NEXT] = n
+            new_ends[slot, LAST] = n
+            row = links[row, NEXT]
+            n += 1
+    return n
+
+
 def take_over(
     store: Store, work: Work, slots: IntArray, owners: IntArray, pairs: Array, known: Array, given: BoolArray
 ) -> None:
     """Put pairs as they are now in the place of those that were estimated, and tell their arms."""
-    d = store.prior.shape[2]
-    at = totals_at(d) + COUNT
-    for n in range(slots.shape[0]):
-        slot, task, arm = slots[n], owners[n, 0], owners[n, 1]
-        if store.pairs[slot, at] > 0.0:
-            age_silently(store.pairs, store.factors, slot, d, store.summed_at[0])
-            tell(store, work, slot, task, arm, -1.0)
-    for n in range(slots.shape[0]):
-        task = owners[n, 0]
-        store.given[task] = given[n]
-        for column in range(known.shape[1]):
-            store.known[task, column] = known[n, column] if given[n] else store.known[-1, column]
-    for n in range(slots.shape[0]):
-        slot, task, arm = slots[n], owners[n, 0], owners[n, 1]
-        store.pairs[slot] = pairs[n]
-        touch(store.factors, slot)
-        if store.pairs[slot, at] > 0.0:
-            age_silently(store.pairs, store.factors, slot, d, store.summed_at[0])
-            tell(store, work, slot, task, arm, 1.0)
-    for arm in range(store.noise.shape[0]):
-        finish_arm(store.told, store.shared, arm, work)
+    owner = np.zeros((len(store.pairs), 2), dtype=np.int64)  # of what is not touched the system makes nothing
+    owner[slots] = owners
+    store = store._replace(owner=owner)
+    tell_slots(store, work, slots, -1.0)
+    know_tasks(store, owners[:, 0], known[:, 1:], given)
+    store.pairs[slots], store.factors[slots, 0] = pairs, -1.0
+    tell_slots(store, work, slots, 1.0)
 
 
 @compiled
-def copy_values(store: Store, slots: IntArray, values: Array) -> None:
+def copy_values(ends: IntArray, links: IntArray, values: Array, slots: IntArray, out: Array) -> None:
     """Write the values of the rows of some slots."""
     for slot in slots:
-        row = store.row_ends[slot, FIRST]
+        row = ends[slot, FIRST]
         while row >= 0:
-            values[row] = store.row_values[row]
-            row = store.row_links[row, NEXT]
+            for column in range(values.shape[1]):
+                out[row, column] = values[row, column]
+            row = links[row, NEXT]
 
 
 class Background:
@@ -263,7 +246,7 @@ class Background:
         if len(values) < len(live.row_values):
             values = grown(values, len(live.row_values))
         if live.family != NUMBER:
-            copy_values(live, dirty, values)
+            copy_values(live.row_ends, live.row_links, live.row_values, dirty, values)
         known, given = live.known.copy(), live.given
         known[~given] = store.known[-1]
         weight = live.weight.copy()
@@ -274,9 +257,8 @@ class Background:
             numbers[number] += estimated.numbers[number] - self._numbers[number]
         store = live._replace(
             pairs=store.pairs, factors=store.factors, known=known, weight=weight, generation=store.generation,
-            noise=store.noise,
-            prior=store.prior, shared=store.shared, apart=store.apart, told=store.told, summed_at=store.summed_at,
-            row_values=values,
+            noise=store.noise, prior=store.prior, shared=store.shared, apart=store.apart, told=store.told,
+            summed_at=store.summed_at, row_values=values,
         )  # fmt: skip
         with defer_interrupts():
             core.install(

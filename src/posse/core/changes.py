@@ -14,12 +14,10 @@ from posse.core.pair import (
     age_silently,
     believe,
     change_site,
-    finish_arm,
     remaining_of,
-    tell,
     touch,
 )
-from posse.core.rows import KEPT_ROWS, keep_row, release_oldest, remake_pair
+from posse.core.rows import KEPT_ROWS, keep_row, release_oldest
 from posse.core.state import AT_LAST, BEHIND, CLOCK, NEWS, SERIALS, TOTAL
 from posse.core.store import (
     CLOSED,
@@ -27,31 +25,23 @@ from posse.core.store import (
     DECAY,
     FIRST,
     INFORMATION,
-    LAST,
     MOMENT,
-    N_TOTALS,
+    NEXT,
     OPEN,
     PRECISION,
     REWARD,
+    SERIAL,
     SQUARES,
     TIME,
     Store,
     n_triangle,
-    pair_width,
     totals_at,
 )
 from posse.families.links import FAINTEST
 from posse.families.sites import NUMBER, site
 from posse.types import Array, BoolArray, IntArray
 
-
-@compiled
-def count_reward(pairs: Array, slot: int, d: int, reward: float, w: float) -> None:
-    """Count a reward of a pair and the precision of its site."""
-    at = totals_at(d)
-    pairs[slot, at + COUNT] += 1.0
-    pairs[slot, at + SQUARES] += reward * reward
-    pairs[slot, at + INFORMATION] += w
+EMPTY = (-1, -1, 0)  # of row_ends: no list
 
 
 @compiled
@@ -65,7 +55,7 @@ def add_plain(plain: Array, x: Array, reward: float) -> None:
     plain[2 * d + 1] += 1.0
 
 
-@compiled
+@inlined
 def count_news(numbers: Array, news: int, serials: int, now: float) -> None:
     """Count rewards that were learned, or replaced."""
     numbers[NEWS] += news
@@ -75,78 +65,9 @@ def count_news(numbers: Array, news: int, serials: int, now: float) -> None:
 
 
 @inlined
-def learn_row(
-    store: Store, work: Work, numbers: Array, task: int, arm: int, x: Array, reward: float, now: float, is_open: bool
-) -> tuple[int, float]:
-    """Learn one reward of a pair that has a slot; return where its row is kept, or -1, and the log of its decay.
-
-    A reward from before the latest one counts as if it had come just now, whatever else its pair has seen.
-    """
-    d, slot, row = x.shape[0], store.slot[task, arm], -1
-    now = max(now, numbers[CLOCK])
-    age(store, work, slot, task, arm, now, 0.0)
-    mean, variance = believe(store, work, slot, arm, task, x)
-    w, h = site(store.family, reward, 1.0, mean, variance)
-    change_site(store, work, slot, arm, x, w, h)
-    count_reward(store.pairs, slot, d, reward, w)
-    count_news(numbers, 1, 1, now)
-    if store.family != NUMBER:
-        row = keep_row(store, slot, int(numbers[SERIALS]), is_open, x, reward, w, h)
-        add_plain(store.plain[slot], x, reward)
-    return row, store.pairs[slot, totals_at(d) + DECAY]
-
-
-@compiled
-def learn_one(
-    family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
-    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, told: Array,
-    summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
-    row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
-    column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
-    task: int, arm: int, x: Array, reward: float, now: float, is_open: bool,
-) -> tuple[int, float, int]:  # fmt: skip
-    """Learn one reward as :func:`learn_row` does, and return its serial too; arrays cost less to pass than tuples."""
-    store = Store(
-        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, told,
-        summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
-    )  # fmt: skip
-    work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
-    row, decay = learn_row(store, work, numbers, task, arm, x, reward, now, is_open)
-    return row, decay, int(numbers[SERIALS])
-
-
-@compiled
-def learn_rows(
-    store: Store, work: Work, numbers: Array, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array,
-    times: Array, is_open: bool, decay: Array, kept: IntArray,
-) -> None:  # fmt: skip
-    """Learn rows one after another; write the logs of decays, and where each row is kept."""
-    for n in range(rewards.shape[0]):
-        kept[n], decay[n] = learn_row(
-            store, work, numbers, tasks[n], arms[n], contexts[n], rewards[n], times[n], is_open
-        )
-
-
-@compiled
-def add_rows(
-    store: Store, order: IntArray, first: int, last: int, tasks: IntArray, arms: IntArray, contexts: Array,
-    rewards: Array, times: Array, decay: Array,
-) -> None:  # fmt: skip
-    """Add rows of numbers to the sums of their pairs only; messages are to be summed before anything else is done."""
-    d, pairs = contexts.shape[1], store.pairs
-    for place in range(first, last):
-        n = order[place]
-        slot, reward, at = store.slot[tasks[n], arms[n]], rewards[n], 0
-        age_silently(pairs, store.factors, slot, d, age_at(times[n], store.ageing))
-        for i in range(d):
-            value = contexts[n, i]
-            pairs[slot, n_triangle(d) + i] += reward * value
-            for j in range(i, d):
-                pairs[slot, at] += value * contexts[n, j]
-                at += 1
-        count_reward(pairs, slot, d, reward, 1.0)
-        decay[n] = pairs[slot, totals_at(d) + DECAY]
-        touch(store.factors, slot)
+def weight_since(pairs: Array, slot: int, d: int, decay: float) -> float:
+    """Return what a reward still counts for, given the log of the decay of its pair when it came."""
+    return max(math.exp(pairs[slot, totals_at(d) + DECAY] - decay), FAINTEST)
 
 
 @compiled
@@ -161,36 +82,134 @@ def raise_squares(pairs: Array, slot: int, d: int) -> None:
     pairs[slot, at] = max(pairs[slot, at], 0.0)
 
 
-@compiled
-def replace_reward(
-    store: Store, work: Work, numbers: Array, slot: int, row: int, x: Array, old: float, new: float,
-    decay_at: float, now: float,
+@inlined
+def add_number(
+    store: Store, work: Work, numbers: Array, slot: int, x: Array, reward: float, old: float, count: float,
+    decay: float, now: float,
 ) -> None:  # fmt: skip
-    """Put a reward in the place of another, as if it had come then: minus a site and plus a site."""
-    d, task, arm = x.shape[0], store.owner[slot, 0], store.owner[slot, 1]
-    totals = store.pairs[slot, totals_at(d) : totals_at(d) + N_TOTALS]
-    age(store, work, slot, task, arm, now, 0.0)
-    count_news(numbers, 1, 0, now)
-    weight = max(math.exp(totals[DECAY] - decay_at), FAINTEST)
-    totals[SQUARES] += weight * (new * new - old * old)
-    believe(store, work, slot, arm, task, x)
-    if store.family == NUMBER:
-        change_site(store, work, slot, arm, x, 0.0, weight * (new - old))
-        raise_squares(store.pairs, slot, d)
-        return
-    values = store.row_values[row]
-    before = weight * values[PRECISION]
-    change_site(store, work, slot, arm, x, -before, -weight * values[MOMENT])
-    mean, variance = believe(store, work, slot, arm, task, x)
-    w, h = site(store.family, new, weight, mean, variance)
-    change_site(store, work, slot, arm, x, w, h)
-    totals[INFORMATION] += w - before
-    values[REWARD], values[PRECISION], values[MOMENT] = new, w / weight, h / weight
-    store.plain[slot, 2 * d] += new - old
-    remake_pair(store, work, slot)
+    """Learn a number of a slot whose sums are of now, or put it in the place of an old one, as if it had come then.
+
+    ``count`` is 1 for a new one, and 0 if it replaces another, which came when the log of the decay was ``decay``.
+    """
+    d, weight, pairs, at = x.shape[0], 1.0, store.pairs, totals_at(x.shape[0])
+    if count == 0.0:
+        weight = weight_since(pairs, slot, d, decay)
+    believe(store, work, slot, store.owner[slot, 1], store.owner[slot, 0], x, now)
+    change_site(store, work, slot, store.owner[slot, 1], x, count, weight * (reward - old))
+    pairs[slot, at + COUNT] += count
+    pairs[slot, at + SQUARES] += weight * (reward * reward - old * old)
+    pairs[slot, at + INFORMATION] += count
+    if count == 0.0:
+        raise_squares(pairs, slot, d)
+    count_news(numbers, 1, count, now)
+
+
+@inlined
+def add_linked(
+    store: Store, work: Work, numbers: Array, slot: int, x: Array, reward: float, row: int, decay: float, now: float,
+    is_open: bool,
+) -> int:  # fmt: skip
+    """Learn a click or count of a slot whose sums are of now, or put it in the place of one that is kept in a row.
+
+    That one came when the log of the decay was ``decay``: minus its site and plus a site, and all sites of its pair are
+    to be made again. Of a new reward the row is -1. Return where the reward is kept.
+    """
+    task, arm, totals = store.owner[slot, 0], store.owner[slot, 1], store.pairs[slot, totals_at(x.shape[0]) :]
+    weight, w, h, step = 1.0, 0.0, 0.0, 1
+    if row >= 0:
+        values, step = store.row_values[row], 0
+        weight = weight_since(store.pairs, slot, x.shape[0], decay)
+        w, h = -weight * values[PRECISION], -weight * values[MOMENT]
+        totals[SQUARES] -= weight * values[REWARD] * values[REWARD]
+        store.plain[slot, 2 * x.shape[0]] += reward - values[REWARD]
+    while step < 2:
+        mean, variance = believe(store, work, slot, arm, task, x, now)
+        if step == 1:
+            w, h = site(store.family, reward, weight, mean, variance)
+        change_site(store, work, slot, arm, x, w, h)
+        totals[INFORMATION] += w
+        step += 1
+    totals[SQUARES] += weight * reward * reward
+    if row >= 0:
+        values = store.row_values[row]
+        values[REWARD], values[PRECISION], values[MOMENT] = reward, w / weight, h / weight
+        count_news(numbers, 1, 0, now)
+        return row
+    totals[COUNT] += 1.0
+    count_news(numbers, 1, 1, now)
+    add_plain(store.plain[slot], x, reward)
+    return keep_row(store, slot, int(numbers[SERIALS]), is_open, x, reward, w, h)
 
 
 @compiled
+def learn_number(
+    family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
+    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, told: Array,
+    summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
+    row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
+    column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
+    at: int, x: Array, reward: float, old: float, count: float, decay: float, now: float,
+) -> tuple[float, int]:  # fmt: skip
+    """Learn one number of slot ``at`` as :func:`add_number` does; return the log of the decay, and its serial.
+
+    Arrays cost less to pass than tuples.
+    """
+    store = Store(
+        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, told,
+        summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
+    )  # fmt: skip
+    work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
+    add_number(store, work, numbers, at, x, reward, old, count, decay, now)
+    return pairs[at, totals_at(x.shape[0]) + DECAY], int(numbers[SERIALS])
+
+
+@compiled
+def learn_linked(
+    family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
+    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, told: Array,
+    summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
+    row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
+    column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
+    at: int, x: Array, reward: float, row: int, decay: float, now: float, is_open: bool,
+) -> tuple[int, float, int]:  # fmt: skip
+    """Learn a click or count of slot ``at`` as :func:`add_linked` does.
+
+    Return where it is kept, the log of the decay, and its serial.
+    """
+    store = Store(
+        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, told,
+        summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
+    )  # fmt: skip
+    work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
+    row = add_linked(store, work, numbers, at, x, reward, row, decay, now, is_open)
+    return row, pairs[at, totals_at(x.shape[0]) + DECAY], int(numbers[SERIALS])
+
+
+@compiled
+def add_rows(
+    pairs: Array, factors: Array, ageing: Array, slots: IntArray, order: IntArray, first: int, last: int,
+    contexts: Array, rewards: Array, times: Array, decay: Array,
+) -> None:  # fmt: skip
+    """Add rows of numbers to the sums of their pairs only; messages are to be summed before anything else is done."""
+    d = contexts.shape[1]
+    for place in range(first, last):
+        n = order[place]
+        slot, reward, at = slots[n], rewards[n], 0
+        age_silently(pairs, factors, slot, d, age_at(times[n], ageing))
+        for i in range(d):
+            value = contexts[n, i]
+            pairs[slot, n_triangle(d) + i] += reward * value
+            for j in range(i, d):
+                pairs[slot, at] += value * contexts[n, j]
+                at += 1
+        totals = pairs[slot, totals_at(d) :]
+        totals[COUNT] += 1.0
+        totals[SQUARES] += reward * reward
+        totals[INFORMATION] += 1.0
+        decay[n] = totals[DECAY]
+        touch(factors, slot)
+
+
 def replace_in_sums(
     store: Store, numbers: Array, slot: int, x: Array, old: float, new: float, decay_at: float, now: float
 ) -> None:
@@ -199,75 +218,55 @@ def replace_in_sums(
     age_silently(pairs, store.factors, slot, d, age_at(now, store.ageing))
     weight = max(math.exp(pairs[slot, totals_at(d) + DECAY] - decay_at), FAINTEST)
     pairs[slot, totals_at(d) + SQUARES] += weight * (new * new - old * old)
-    for i in range(d):
-        pairs[slot, n_triangle(d) + i] += weight * (new - old) * x[i]
+    pairs[slot, n_triangle(d) : totals_at(d)] += weight * (new - old) * x
     raise_squares(pairs, slot, d)
-    touch(store.factors, slot)
+    store.factors[slot, 0] = -1.0
     count_news(numbers, 1, 0, now)
 
 
-@compiled
 def close_row(store: Store, slot: int, row: int) -> None:
     """Note that a row waits for no reward any more."""
-    if store.row_links[row, OPEN]:
-        store.row_links[row, OPEN] = 0
-        store.row_ends[slot, CLOSED] += 1
-        if store.row_ends[slot, CLOSED] > KEPT_ROWS:
-            release_oldest(store, slot)
+    ends, links = store.row_ends, store.row_links
+    if links[row, OPEN]:
+        links[row, OPEN] = 0
+        ends[slot, CLOSED] += 1
+        if ends[slot, CLOSED] > KEPT_ROWS:
+            release_oldest(ends, links, store.free_rows, slot)
 
 
-@compiled
-def know_tasks(store: Store, work: Work, tasks: IntArray, known: Array, given: BoolArray) -> None:
-    """Change what is known about tasks; their sums are of rewards as they came, so only their messages change."""
-    d, n_arms = store.prior.shape[2], store.noise.shape[0]
-    for n in range(tasks.shape[0]):
-        task = tasks[n]
-        for is_after in range(2):
-            for arm in range(n_arms):
-                slot = store.slot[task, arm]
-                if slot >= 0 and store.pairs[slot, totals_at(d) + COUNT] > 0.0:
-                    age_silently(store.pairs, store.factors, slot, d, store.summed_at[0])
-                    tell(store, work, slot, task, arm, 2.0 * is_after - 1.0)
-            for column in range(known.shape[1]):
-                store.known[task, 1 + column] = known[n, column] if given[n] else store.known[-1, 1 + column]
-        store.given[task] = given[n]
-    for arm in range(n_arms):
-        finish_arm(store.told, store.shared, arm, work)
+def know_tasks(store: Store, tasks: IntArray, known: Array, given: BoolArray) -> None:
+    """Change what is known about tasks, whose messages are not told meanwhile."""
+    store.known[tasks, 1:] = np.where(given[:, None], known, store.known[-1, 1:])
+    store.given[tasks] = given
 
 
-@compiled
-def forget_tasks(store: Store, work: Work, numbers: Array, tasks: IntArray, starts_anew: bool) -> None:
-    """Take away all that tasks have told, and leave their slots and rows empty.
+def empty_lists(store: Store, slots: IntArray) -> None:
+    """Keep the rows of some slots of clicks or counts no more."""
+    rows, links, free = [], store.row_links, store.free_rows
+    for slot in slots.tolist():
+        row = int(store.row_ends[slot, FIRST])
+        while row >= 0:
+            rows.append(row)
+            row = int(links[row, NEXT])
+    links[rows, OPEN], links[rows, SERIAL], store.row_ends[slots] = 0, -1, EMPTY
+    free[2 + free[0] : 2 + free[0] + len(rows)] = rows
+    free[0] += len(rows)
+
+
+def forget_tasks(store: Store, numbers: Array, tasks: IntArray, slots: IntArray, starts_anew: bool) -> None:
+    """Empty the slots of tasks, whose messages are not told any more.
 
     If the population starts anew, an estimate is due as soon as there are rewards, and messages are to be summed.
     """
-    d, n_arms = store.prior.shape[2], store.noise.shape[0]
-    for task in tasks:
-        for arm in range(n_arms):
-            slot = store.slot[task, arm]
-            if slot < 0:
-                continue
-            if store.pairs[slot, totals_at(d) + COUNT] > 0.0:
-                age_silently(store.pairs, store.factors, slot, d, store.summed_at[0])
-                tell(store, work, slot, task, arm, -1.0)
-                numbers[TOTAL] = max(numbers[TOTAL] - store.pairs[slot, totals_at(d) + COUNT], 0.0)
-            for column in range(pair_width(d)):
-                store.pairs[slot, column] = 0.0
-            touch(store.factors, slot)
-            store.owner[slot, 0], store.owner[slot, 1], store.slot[task, arm] = -1, -1, -1
-            if store.family != NUMBER:
-                for column in range(2 * d + 2):
-                    store.plain[slot, column] = 0.0
-                while store.row_ends[slot, FIRST] >= 0:
-                    row = store.row_ends[slot, FIRST]
-                    store.row_ends[slot, CLOSED] += store.row_links[row, OPEN]
-                    store.row_links[row, OPEN] = 0
-                    release_oldest(store, slot)
-        for column in range(store.known.shape[1]):
-            store.known[task, column] = store.known[-1, column]
-        store.weight[task], store.given[task] = 1.0, False
-    for arm in range(n_arms):
-        finish_arm(store.told, store.shared, arm, work)
+    d = store.prior.shape[2]
+    left = numbers[TOTAL] - store.pairs[slots, totals_at(d) + COUNT].sum()
+    numbers[TOTAL] = max(left, 0.0)
+    store.pairs[slots], store.factors[slots, 0] = 0.0, -1.0
+    store.owner[slots], store.slot[tasks] = -1, -1
+    if store.family != NUMBER:
+        store.plain[slots] = 0.0
+        empty_lists(store, slots)
+    store.known[tasks], store.weight[tasks], store.given[tasks] = store.known[-1], 1.0, False
     if starts_anew:
         store.weight[:] = 1.0  # which tasks are unlike the others is learned again, too
         numbers[AT_LAST], numbers[NEWS], numbers[BEHIND] = 0.0, numbers[TOTAL], 1.0
@@ -278,29 +277,24 @@ def fade_slots(store: Store, work: Work, slots: IntArray, now: float, half_lives
     """Make what was learned of some slots older by some half-lives."""
     for slot in slots:
         if slot >= 0:
-            age(store, work, slot, store.owner[slot, 0], store.owner[slot, 1], now, half_lives)
+            age(store, work, slot, now, half_lives)
 
 
-@compiled
 def start_slots(store: Store, slots: IntArray, tasks: IntArray, arms: IntArray, now: float) -> None:
     """Give free slots to pairs."""
-    d, age = store.prior.shape[2], age_at(now, store.ageing)
-    for n in range(slots.shape[0]):
-        slot, task, arm = slots[n], tasks[n], arms[n]
-        store.owner[slot, 0], store.owner[slot, 1], store.slot[task, arm] = task, arm, slot
-        store.pairs[slot, totals_at(d) + TIME] = age
-        touch(store.factors, slot)
-        if store.family != NUMBER:
-            ends = store.row_ends[slot]
-            ends[FIRST], ends[LAST], ends[CLOSED] = -1, -1, 0
+    d = store.prior.shape[2]
+    store.owner[slots, 0], store.owner[slots, 1], store.slot[tasks, arms] = tasks, arms, slots
+    store.pairs[slots, totals_at(d) + TIME], store.factors[slots, 0] = age_at(now, store.ageing), -1.0
+    if store.family != NUMBER:
+        store.row_ends[slots] = EMPTY
 
 
 @compiled
-def count_now(store: Store, n_slots: int, now: float) -> float:
+def count_now(pairs: Array, ageing: Array, n_slots: int, d: int, now: float) -> float:
     """Return what all rewards count for at some time."""
-    d, total = store.prior.shape[2], 0.0
+    total = 0.0
     for slot in range(n_slots):
-        total += store.pairs[slot, totals_at(d) + COUNT] * remaining_of(store.pairs, slot, d, now, store.ageing)
+        total += pairs[slot, totals_at(d) + COUNT] * remaining_of(pairs, slot, d, now, ageing)
     return total
 
 

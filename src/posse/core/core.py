@@ -32,12 +32,12 @@ from posse.core.estimate import (
     with_arm,
     with_posterior,
 )
-from posse.core.forgetting import ANEW, Event, Forgetting, Never, age_at, moved_on, new_ageing
+from posse.core.forgetting import AGE, ANEW, FADES, HALF_LIFE, Event, Forgetting, Never, age_at, moved_on, new_ageing
 from posse.core.noticing import ALL_TASKS, Believed, Change
-from posse.core.pair import finish_arm, new_work, pair_posterior, remaining_of
+from posse.core.pair import finish_arm, new_work, pair_posterior, remaining_of, tell_slots
 from posse.core.population import Population, start_of, with_prior
-from posse.core.rehearsal import rehearse
-from posse.core.rows import ALL_KNOWN
+from posse.core.rehearsal import Kind, rehearse
+from posse.core.rows import ALL_KNOWN, remake_slots
 from posse.core.rule import set_silent
 from posse.core.snapshot import all_finite, restored, saved_state, with_others
 from posse.core.soundness import require
@@ -95,8 +95,8 @@ Rows: TypeAlias = Any
 
 # Their last arguments stand in tuples, which the types of compiled functions do not know of.
 decide_one: Any = decide.decide_one
-learn_one: Any = changes.learn_one
-learn_rows: Any = changes.learn_rows
+learn_number: Any = changes.learn_number
+learn_linked: Any = changes.learn_linked
 add_rows: Any = changes.add_rows
 merge_slots: Any = merge.merge_slots
 
@@ -153,10 +153,11 @@ class Core:
         arm_groups: IntArray | None = None,
         robust: bool = False,
     ) -> None:
-        rehearse(Core)
         self.family, self.rule, self.method, self.growth, self.robust = family, rule, method, growth, robust
         self.forgetting: Forgetting = Never() if forgetting is None else forgetting
         self.start, d, p = start, n_features, n_task_features
+        self._kind = Kind(family.code != NUMBER, self.forgetting.fades, self.forgetting.watches)
+        rehearse(Core, self._kind)
         self._lock: threading.RLock | None = None
         self._running: Background | None = None
         self.problem: str | None = None
@@ -210,6 +211,8 @@ class Core:
         # What a call takes is put together here, once: that costs as much as a belief.
         self._deciding: Any = *beliefs_of(state.store), *self._buffers, state.silent, self._rule, self._scratch
         self._learning: Any = *state.store, *self._work, state.numbers
+        ageing = state.store.ageing  # events from elsewhere make a core age that forgets nothing by itself
+        self._ages = bool(ageing[FADES] > 0.0 or ageing[AGE] > 0.0 or ageing[HALF_LIFE] < math.inf)
         self._state = state
 
     # Numbers.
@@ -266,7 +269,8 @@ class Core:
 
     def count(self, now: float) -> float:
         """Return what all rewards count for at some time."""
-        return float(changes.count_now(self.state.store, int(self.state.numbers[N_SLOTS]), now))
+        store, n_slots = self.state.store, int(self.state.numbers[N_SLOTS])
+        return float(changes.count_now(store.pairs, store.ageing, n_slots, self.n_features, now))
 
     @property
     def _learns_arms(self) -> bool:
@@ -410,14 +414,17 @@ class Core:
             False where nothing is known any more: then the average of those that are known counts.
         """
         self._touch_tasks(tasks)
-        rows = np.ascontiguousarray(known, dtype=np.float64)
-        changes.know_tasks(self.state.store, self._work, tasks, rows, np.ascontiguousarray(given))
+        store, slots = self.state.store, self._slots_of(tasks)
+        with defer_interrupts():
+            tell_slots(store, self._work, slots, -1.0)
+            changes.know_tasks(store, tasks, known, given)
+            tell_slots(store, self._work, slots, 1.0)
 
     def forget(self, tasks: IntArray) -> None:
         """Forget tasks, and the population that they helped to learn; :meth:`renew` or :meth:`ensure_fresh` follows."""
         state, gone = self.state, set(tasks.tolist())
-        slots = state.store.slot[tasks, : self.n_arms]
-        free, events = slots[slots >= 0].tolist(), [event for event in self.events if event.task not in gone]
+        slots, events = self._slots_of(tasks), [event for event in self.events if event.task not in gone]
+        free = slots.tolist()
         if self.method != "known":
             state = state._replace(population=self._first_population(self.n_arms, self.n_features))
         self.drop_background()
@@ -425,12 +432,15 @@ class Core:
         # From here on nothing can fail.
         before = max(self.n_rewards, 1.0)
         self.elsewhere = None
-        changes.forget_tasks(state.store, self._work, state.numbers, tasks, self.method != "known")
-        state.numbers[WAITING] *= state.numbers[TOTAL] / before  # about as many of them
-        self._state, self.events = state, events
-        self.free_slots += free
-        self.free_tasks += tasks.tolist()
-        self.version += 1
+        with defer_interrupts():
+            tell_slots(state.store, self._work, slots, -1.0)
+            changes.forget_tasks(state.store, state.numbers, tasks, slots, self.method != "known")
+            tell_slots(state.store, self._work, slots, 1.0)
+            state.numbers[WAITING] *= state.numbers[TOTAL] / before  # about as many of them
+            self._state, self.events = state, events
+            self.free_slots += free
+            self.free_tasks += tasks.tolist()
+            self.version += 1
 
     def add_arm(self, features: Array | None = None, prior: Prior | None = None) -> int:
         """Return the number of a new arm, which starts like one of the population of arms, or under a prior."""
@@ -501,7 +511,14 @@ class Core:
             self._watch(task, arm, x, reward, now, None)
         if self._running is not None:
             self._running.touch(self._state.store, self._state.store.slot[task, arm])
-        row, decay, serial = learn_one(*self._learning, task, arm, x, reward, now, is_open)
+        slot, row = self._state.store.slot[task, arm], -1
+        if self._ages:  # sums that are of now say the same, whether the reward is learned or not
+            now = max(now, self.now)  # a late one counts as if it had come just now, whatever else its pair has seen
+            self._age(np.array([slot]), now)
+        if self._family == NUMBER:
+            decay, serial = learn_number(*self._learning, slot, x, reward, 0.0, 1.0, 0.0, now)
+        else:
+            row, decay, serial = learn_linked(*self._learning, slot, x, reward, -1, 0.0, now, is_open)
         if is_open:
             self._state.numbers[WAITING] += 1.0
         return Receipt(task, arm, x, reward, decay, row, serial)
@@ -568,9 +585,8 @@ class Core:
             done = int(self.state.numbers[SERIALS]) - before
             if done == 0:
                 raise
-            state = self._state
             rest: Any = tuple(column[done:] for column in rows)
-            learn_rows(state.store, self._work, state.numbers, *rest, is_open, decay[done:], kept[done:])
+            self._learn_some(rest, is_open, decay[done:], kept[done:])
             logger.exception("an estimate in the midst of a table failed; all its rewards are learned")
         # No function of this package is entered from here on: what is learned must not be followed by an error.
         state = self._state
@@ -589,7 +605,7 @@ class Core:
         self, rows: Rows, decay: Array, kept: IntArray, before: int, is_open: bool, estimate: bool, is_watching: bool
     ) -> None:
         """Learn rows up to where an estimate is due, estimate, and so on; the count of rewards says how many are."""
-        n, numbers = decay.size, self.state.numbers
+        n = decay.size
         while (first := int(self.state.numbers[SERIALS]) - before) < n:
             left = 1.0 if is_watching else self.until_due() if estimate else math.inf
             last = min(n, first + max(1, math.ceil(left))) if left < math.inf else n
@@ -599,16 +615,39 @@ class Core:
             if is_watching:
                 self._watch(int(tasks[0]), int(arms[0]), contexts[0], float(rewards[0]), float(times[0]), None)
             state = self.state
-            store, numbers = state.store, state.numbers
+            store = state.store
             if self._running is not None:
                 self._running.touch_all(store, store.slot[tasks, arms])
             if self._family == NUMBER and not is_watching and (not estimate or left <= last - first):
                 self._add_rows(some, decay[part])
             else:
-                learn_rows(store, self._work, numbers, *some, is_open, decay[part], kept[part])
+                self._learn_some(some, is_open, decay[part], kept[part])
             if estimate or is_watching:
                 self.estimate_if_due()
                 self.ensure_fresh()
+
+    def _learn_some(self, rows: Rows, is_open: bool, decay: Array, kept: IntArray) -> None:
+        """Learn rows one after another."""
+        tasks, arms, contexts, rewards, times = rows
+        slots, learning = self._state.store.slot[tasks, arms], self._learning
+        with defer_interrupts():
+            for n, (x, reward, now) in enumerate(zip(contexts, rewards.tolist(), times.tolist(), strict=True)):
+                if self._ages:
+                    now = max(now, self.now)
+                    self._age(slots[n : n + 1], now)
+                if self._family == NUMBER:
+                    decay[n], _ = learn_number(*learning, slots[n], x, reward, 0.0, 1.0, 0.0, now)
+                else:
+                    kept[n], decay[n], _ = learn_linked(*learning, slots[n], x, reward, -1, 0.0, now, is_open)
+
+    def _age(self, slots: IntArray, now: float, half_lives: float = 0.0) -> None:
+        """Bring what was learned of some slots to the present, and make it older by some half-lives."""
+        changes.fade_slots(self._state.store, self._work, slots, now, half_lives)
+
+    def _slots_of(self, tasks: IntArray) -> IntArray:
+        """Return the slots of some tasks."""
+        slots: IntArray = self.state.store.slot[tasks, : self.n_arms].ravel()
+        return slots[slots >= 0]
 
     def _watch(
         self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None
@@ -618,7 +657,7 @@ class Core:
         ``site`` are precision and moment of the reward if it was learned already: then with what the others say.
         """
         try:
-            before = self._believed(task, arm, x, now, site)
+            before = self.believed(task, arm, x, now, site)
             event = None if before is None else self.forgetting.watch(now, task, arm, x, reward, before)
             if event is not None and not self.deferred:
                 self.apply(event)
@@ -627,7 +666,7 @@ class Core:
         except Exception:
             logger.exception("a reward could not be compared with what was believed; it is learned all the same")
 
-    def _believed(self, task: int, arm: int, x: Array, now: float, site: tuple[float, float] | None) -> Believed | None:
+    def believed(self, task: int, arm: int, x: Array, now: float, site: tuple[float, float] | None) -> Believed | None:
         """Return what is believed about a predictor, of a pair with or without one of its sites; None: not finite."""
         store, d, out = self.state.store, x.size, np.empty(4)
         decide.compare_one(beliefs_of(store), self._buffers, task, arm, x, now, out)
@@ -649,8 +688,7 @@ class Core:
         task, ageing = self.forgetting.apply(event), self.state.store.ageing
         if task is not None and task != ALL_TASKS:
             self._touch_tasks(np.array([task]))
-            slots = self.state.store.slot[task, : self.n_arms].copy()
-            changes.fade_slots(self.state.store, self._work, slots, event.time, ANEW)
+            self._age(self._slots_of(np.array([task])), event.time, ANEW)
             return
         self.drop_background()
         jump = 0.0 if task is None else ANEW
@@ -663,14 +701,15 @@ class Core:
     def _add_rows(self, rows: Rows, decay: Array) -> None:
         """Add rows to the sums of their pairs only, every pair's rows in their order."""
         (tasks, arms, *others), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
-        if self.fades:
+        if self._ages:
             others[-1] = np.maximum.accumulate(np.maximum(others[-1], numbers[CLOCK]))  # as each counts by itself
-        rows = tasks, arms, *others
+        slots = store.slot[tasks, arms]
         order, cuts, submit = np.arange(n), [0, n], None
         if n >= MANY_ROWS and workers() > 1:
-            order, cuts = changes.parts_of(store.slot[tasks, arms], int(numbers[N_SLOTS]), 4 * workers())
+            order, cuts = changes.parts_of(slots, int(numbers[N_SLOTS]), 4 * workers())
             submit = pool().submit
-        parts = [partial(add_rows, store, order, *ends, *rows, decay) for ends in pairwise(cuts)]
+        given = store.pairs, store.factors, store.ageing, slots, order
+        parts = [partial(add_rows, *given, *ends, *others, decay) for ends in pairwise(cuts)]
         latest = float(others[-1].max())
         with defer_interrupts():
             numbers[BEHIND] = 1.0
@@ -715,7 +754,15 @@ class Core:
         if self.behind:
             changes.replace_in_sums(state.store, state.numbers, slot, x, old, reward, decay, now)
             return receipt._replace(reward=reward)
-        changes.replace_reward(state.store, self._work, state.numbers, slot, row, x, old, reward, decay, now)
+        slots, now = np.array([slot]), float(now)
+        with defer_interrupts():
+            if self._ages:
+                self._age(slots, now)
+            if self._family == NUMBER:
+                learn_number(*self._learning, slot, x, reward, old, 0.0, decay, now)
+            else:
+                learn_linked(*self._learning, slot, x, reward, row, decay, now, False)
+                remake_slots(state.store, self._work, slots)
         return receipt._replace(reward=reward)
 
     def close(self, receipt: Receipt) -> None:
@@ -779,6 +826,8 @@ class Core:
         """Estimate the population beside the core from now on, under this lock of its owner; None ends that."""
         if lock is None:
             self.finish_background()
+        else:
+            rehearse(Core, self._kind._replace(background=True))
         self._lock = lock
 
     @property
@@ -804,6 +853,7 @@ class Core:
         lock = self._lock if lock is None else lock
         assert lock is not None
         try:
+            rehearse(Core, self._kind._replace(background=True))
             running = Background(self, lock, steps, settled, sample, self.keys if keys is None else keys)
             running.start()
             self._running = running
@@ -845,9 +895,7 @@ class Core:
     def _touch_tasks(self, tasks: IntArray) -> None:
         """Note that the pairs of some tasks are about to change."""
         if self._running is not None:
-            store = self.state.store
-            slots = store.slot[tasks, : self.n_arms].ravel()
-            self._running.touch_all(store, slots[slots >= 0])
+            self._running.touch_all(self.state.store, self._slots_of(tasks))
 
     def until_due(self) -> float:
         """Return after how many rewards the population is to be estimated."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.core.compiler import compiled
+from posse.core.compiler import compiled, inlined
 from posse.core.linalg import quadratic
 from posse.core.pair import lean
 from posse.core.propensity import score_columns
@@ -25,13 +25,13 @@ class Buffers(NamedTuple):
     direction: Array
 
 
-@compiled
+@inlined
 def new_scratch(n_arms: int) -> Array:
     """Return buffers for deciding among this many arms."""
     return np.empty((6, score_columns(n_arms)))
 
 
-@compiled
+@inlined
 def predict_arms(
     beliefs: Beliefs, work: Buffers, task: int, x: Array, now: float, among: IntArray, mean: Array, sd: Array
 ) -> bool:
@@ -43,7 +43,7 @@ def predict_arms(
         arm = among[n]
         mean[n], variance = lean(
             pairs, factors, known, given, weight, generation, noise, prior, shared, apart, ageing, factor, solved,
-            direction, slot[task, arm], arm, task, x, now, True,
+            direction, slot[task, arm], arm, task, x, now,
         )  # fmt: skip
         variance += noise[arm] * noise[arm] * quadratic(shared, arm, direction, direction.shape[0])
         sd[n] = math.sqrt(max(variance, 0.0))
@@ -51,7 +51,7 @@ def predict_arms(
     return finite
 
 
-@compiled
+@inlined
 def predict_slot(
     beliefs: Beliefs, work: Buffers, slot: int, arm: int, task: int, x: Array, now: float
 ) -> tuple[float, float]:
@@ -60,30 +60,10 @@ def predict_slot(
     factor, solved, direction = work
     mean, variance = lean(
         pairs, factors, known, given, weight, generation, noise, prior, shared, apart, ageing, factor, solved,
-        direction, slot,
-        arm, task, x, now, True,
+        direction, slot, arm, task, x, now,
     )  # fmt: skip
     variance += noise[arm] * noise[arm] * quadratic(shared, arm, direction, direction.shape[0])
     return mean, math.sqrt(max(variance, 0.0))
-
-
-@compiled
-def decide_arms(
-    beliefs: Beliefs, work: Buffers, silent: Array, rule: Array, task: int, x: Array, now: float, among: IntArray,
-    step: int, explore: bool, uniform: float, scratch: Array, probabilities: Array, mean: Array, sd: Array,
-) -> int:  # fmt: skip
-    """Write probability, mean and sd of the predictor of some arms; return the position of the one that is drawn.
-
-    It is -1 if a belief is not finite.
-    """
-    n = among.shape[0]
-    if not predict_arms(beliefs, work, task, x, now, among, mean, sd):
-        return -1
-    kept = scratch[5, :n]
-    for i in range(n):
-        kept[i] = silent[among[i]]
-    action_probabilities(mean, sd, kept, step, rule_of(rule), explore, scratch, probabilities)
-    return pick(probabilities, uniform)
 
 
 @compiled
@@ -93,12 +73,19 @@ def decide_one(
     direction: Array, silent: Array, rule: Array, scratch: Array, task: int, x: Array, now: float, among: IntArray,
     step: int, explore: bool, uniform: float, out: Array,
 ) -> int:  # fmt: skip
-    """Decide one context; ``out`` has a row for probabilities, means and standard deviations."""
+    """Write probability, mean and sd of the predictor of some arms; return the position of the one that is drawn.
+
+    It is -1 if a belief is not finite. Arrays cost less to pass than tuples.
+    """
     beliefs = Beliefs(ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart)
-    work = Buffers(factor, solved, direction)
-    return decide_arms(
-        beliefs, work, silent, rule, task, x, now, among, step, explore, uniform, scratch, out[0], out[1], out[2]
-    )
+    n = among.shape[0]
+    probabilities, mean, sd, kept = out[0, :n], out[1, :n], out[2, :n], scratch[5, :n]
+    if not predict_arms(beliefs, Buffers(factor, solved, direction), task, x, now, among, mean, sd):
+        return -1
+    for i in range(n):
+        kept[i] = silent[among[i]]
+    action_probabilities(mean, sd, kept, step, rule_of(rule), explore, scratch, probabilities)
+    return pick(probabilities, uniform)
 
 
 @compiled
@@ -110,7 +97,9 @@ def decide_rows(
     """Decide the rows from ``first`` to ``last`` of an order; arms that may not be chosen have probability 0."""
     n_arms, n_shared = mask.shape[1], beliefs.shared.shape[2]
     d = contexts.shape[1]
-    work, scratch = Buffers(np.empty((1, n_triangle(d))), np.empty(d), np.empty(n_shared)), new_scratch(n_arms)
+    ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart = beliefs
+    factor, solved, direction = np.empty((1, 1 + n_triangle(d))), np.empty(d), np.empty(n_shared)
+    scratch = new_scratch(n_arms)
     among, out = np.empty(n_arms, np.int64), np.empty((3, n_arms))
     for place in range(first, last):
         row, n = order[place], 0
@@ -121,9 +110,10 @@ def decide_rows(
                 among[n] = arm
                 n += 1
         step = max(first_step + (row if advance else 0), least_step)
-        position = decide_arms(
-            beliefs, work, silent, rule, tasks[row], contexts[row], now, among[:n], step, explore, uniforms[row],
-            scratch, out[0, :n], out[1, :n], out[2, :n],
+        position = decide_one(
+            ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, factor, solved,
+            direction, silent, rule, scratch, tasks[row], contexts[row], now, among[:n], step, explore, uniforms[row],
+            out,
         )  # fmt: skip
         chosen[row] = among[position] if position >= 0 else -1
         for i in range(n if position >= 0 else 0):

@@ -287,12 +287,18 @@ def with_posterior(state: State, *, learned: bool, elsewhere: Elsewhere | None =
     With ``learned`` what the arms have in common is learned from all of them again. Sums are brought to the present.
     """
     age = age_at(float(state.numbers[CLOCK]), state.store.ageing)
-    age_all(state.store, int(state.numbers[N_SLOTS]), age)
+    _age_all(state, age)
     climb = _climb(state, elsewhere=elsewhere)
     climb.rounds = 0
     climb.look(climb.pairs, learned=learned)
     store = climb.installed()._replace(summed_at=np.array([age]))
     return state._replace(store=store, population=climb.population), climb.messages
+
+
+def _age_all(state: State, age: float) -> None:
+    """Bring all sums to some time."""
+    store = state.store
+    age_all(store.pairs, store.factors, int(state.numbers[N_SLOTS]), store.prior.shape[2], age)
 
 
 def with_arm(state: State, features: Array, first: Population, prior: Prior | None = None) -> State:
@@ -392,7 +398,7 @@ def estimated_in_place(
     """
     store, numbers = state.store, state.numbers.copy()
     age = age_at(float(numbers[CLOCK]), store.ageing)
-    age_all(store, int(numbers[N_SLOTS]), age)
+    _age_all(state, age)
     numbers[RETRY_AT] = numbers[FAILURES] = numbers[NEWS] = numbers[BEHIND] = 0.0
     state = state._replace(store=store._replace(summed_at=np.array([age])), numbers=numbers)
     with np.errstate(all="ignore"):  # numbers that are not finite are found, and refused

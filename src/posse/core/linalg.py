@@ -6,20 +6,21 @@ import math
 
 import numpy as np
 
-from posse.core.compiler import compiled
+from posse.core.compiler import compiled, inlined
 from posse.types import Array
 
 EPSILON = float(np.finfo(np.float64).eps)
+ZERO = np.zeros(1, dtype=np.int64)  # ZERO[0] is no constant, for which functions would be compiled once more
 
 
-@compiled
-def factorise(packed: Array, row: int, first: int, d: int, floors: Array, arm: int, scale: float) -> None:
+@inlined
+def factorise(packed: Array, row: int, d: int, floors: Array, arm: int, scale: float) -> None:
     """Overwrite a packed matrix by U with U'U = matrix, reciprocals on the diagonal.
 
-    The matrix begins in this row and column of an array. Rounding takes no squared pivot below ``scale`` times row
-    ``d`` of the floors of an arm.
+    The matrix begins in column 1 of this row. Rounding takes no squared pivot below ``scale`` times row ``d`` of the
+    floors of an arm.
     """
-    at = first
+    at = 1
     for k in range(d):
         root = 1.0 / math.sqrt(max(packed[row, at], scale * floors[arm, d, k]))
         packed[row, at] = root
@@ -35,12 +36,12 @@ def factorise(packed: Array, row: int, first: int, d: int, floors: Array, arm: i
 
 
 @compiled
-def solve(factors: Array, row: int, first: int, rhs: Array, out: Array) -> None:
-    """Write the solution of ``U'U out = rhs``; the packed U begins in this row and column of an array.
+def solve(factors: Array, row: int, rhs: Array, out: Array) -> None:
+    """Write the solution of ``U'U out = rhs``; the packed U begins in column 1 of this row.
 
-    Rows and columns are numbers, as a part of an array costs more to make than a small system to solve.
+    The row is a number, as a part of an array costs more to make than a small system to solve.
     """
-    d, at = rhs.shape[0], first
+    d, at = rhs.shape[0], 1
     for i in range(d):
         out[i] = rhs[i]
     for i in range(d):
@@ -68,7 +69,7 @@ def multiply(matrix: Array, vector: Array, out: Array) -> None:
             out[j] += value * matrix[i, j]
 
 
-@compiled
+@inlined
 def dot(a: Array, b: Array) -> float:
     """Return the inner product."""
     total = 0.0
@@ -125,12 +126,12 @@ def invert(matrices: Array, arm: int, out: Array, triangle: Array, unit: Array) 
     Of matrices (K, D + 1, D), and the row below the square is left alone. An infinite diagonal entry has zeros in the
     inverse.
     """
-    n, at = unit.shape[0], 0
+    n, at = unit.shape[0], 1
     for i in range(n):
         for j in range(i, n):
             triangle[0, at] = matrices[arm, i, j]
             at += 1
-    at = 0
+    at = 1
     for k in range(n):
         root = 1.0 / math.sqrt(triangle[0, at])
         triangle[0, at] = root
@@ -147,7 +148,7 @@ def invert(matrices: Array, arm: int, out: Array, triangle: Array, unit: Array) 
         unit[i] = 0.0
     for i in range(n):
         unit[i] = 1.0
-        solve(triangle, 0, 0, unit, out[arm, i])
+        solve(triangle, ZERO[0], unit, out[arm, i])
         unit[i] = 0.0
     for i in range(n):
         for j in range(i):
@@ -159,7 +160,7 @@ def inverse_of(matrix: Array) -> Array:
     """Return the inverse of a symmetric positive definite matrix."""
     n = matrix.shape[0]
     out = np.empty((1, n, n))
-    invert(matrix.reshape((1, n, n)), 0, out, np.empty((1, n * (n + 1) // 2)), np.empty(n))
+    invert(matrix.reshape((1, n, n)), ZERO[0], out, np.empty((1, 1 + n * (n + 1) // 2)), np.empty(n))
     inverse: Array = out[0]
     return inverse
 
@@ -168,7 +169,7 @@ def inverse_of(matrix: Array) -> Array:
 def inverses(matrices: Array) -> Array:
     """Return the inverses of symmetric positive definite matrices; of others, numbers that are not finite."""
     n, out = matrices.shape[1], np.empty(matrices.shape)
-    triangle, unit = np.empty((1, n * (n + 1) // 2)), np.empty(n)
+    triangle, unit = np.empty((1, 1 + n * (n + 1) // 2)), np.empty(n)
     for k in range(matrices.shape[0]):
         invert(matrices, k, out, triangle, unit)
     return out

@@ -47,7 +47,8 @@ def merge_slots(
     source = sources[0]
     for n in range(slots.shape[0]):
         pair, place = store.pairs[mine[n]], slots[n]
-        source[:] = other.pairs[place]
+        for column in range(source.shape[0]):
+            source[column] = other.pairs[place, column]
         age_silently(store.pairs, store.factors, mine[n], d, age_at(now, store.ageing))
         age_silently(sources, stamps, 0, d, age_at(now, other.ageing))
         totals, theirs = pair[at : at + N_TOTALS], source[at : at + N_TOTALS]

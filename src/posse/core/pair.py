@@ -14,7 +14,7 @@ import numpy as np
 
 from posse.core.compiler import compiled, inlined
 from posse.core.forgetting import age_at, share_left
-from posse.core.linalg import dot, factorise, invert, product, quadratic, solve, times_arm
+from posse.core.linalg import ZERO, dot, factorise, invert, product, quadratic, solve, times_arm
 from posse.core.store import (
     COUNT,
     DECAY,
@@ -25,13 +25,13 @@ from posse.core.store import (
     n_triangle,
     totals_at,
 )
-from posse.types import Array, BoolArray
+from posse.types import Array, BoolArray, IntArray
 
 
 class Work(NamedTuple):
     """Buffers of compiled calls, allocated before a change begins."""
 
-    factor: Array  # (1, T) packed
+    factor: Array  # (1, 1 + T) packed, from column 1 on
     solved: Array  # (d,) v = P^-1 x
     direction: Array  # (D,) z (x) w Q v
     through: Array  # (D,) Phi times that
@@ -40,42 +40,42 @@ class Work(NamedTuple):
     centre: Array  # (d,)
     matrices: Array  # (4, d, d)
     message: Array  # (d, d + 1)
-    triangle: Array  # (1, D (D + 1) / 2)
+    triangle: Array  # (1, 1 + D (D + 1) / 2)
 
 
-@compiled
 def new_work(d: int, n_shared: int) -> Work:
     """Return new buffers."""
+    packed, triangle = 1 + d * (d + 1) // 2, 1 + n_shared * (n_shared + 1) // 2
     return Work(
-        np.empty((1, n_triangle(d))), np.empty(d), np.empty(n_shared), np.empty(n_shared), np.empty(d), np.empty(d),
-        np.empty(d), np.empty((4, d, d)), np.empty((d, d + 1)), np.empty((1, n_triangle(n_shared))),
+        np.empty((1, packed)), np.empty(d), np.empty(n_shared), np.empty(n_shared), np.empty(d), np.empty(d),
+        np.empty(d), np.empty((4, d, d)), np.empty((d, d + 1)), np.empty((1, triangle)),
     )  # fmt: skip
 
 
 @compiled
 def condition(
-    pairs: Array, slot: int, share: float, prior: Array, arm: int, weight: float, out: Array, row: int, first: int
+    pairs: Array, slot: int, share: float, prior: Array, arm: int, weight: float, out: Array, row: int
 ) -> None:
     """Write the packed factor of P of a pair whose sums count for this share; ``weight`` is s2 w."""
     d, at = prior.shape[2], 0
     for i in range(d):
         for j in range(i, d):
-            out[row, first + at] = weight * prior[arm, i, j] + share * pairs[slot, at]
+            out[row, 1 + at] = weight * prior[arm, i, j] + share * pairs[slot, at]
             at += 1
-    factorise(out, row, first, d, prior, arm, weight)
+    factorise(out, row, d, prior, arm, weight)
 
 
-@compiled
+@inlined
 def make_factor(
     pairs: Array, factors: Array, slot: int, prior: Array, arm: int, weight: float, generation: Array
 ) -> None:
     """Make the factor of a pair again if sums or prior have changed since."""
     if factors[slot, 0] != generation[arm]:
-        condition(pairs, slot, 1.0, prior, arm, weight, factors, slot, 1)
+        condition(pairs, slot, 1.0, prior, arm, weight, factors, slot)
         factors[slot, 0] = generation[arm]
 
 
-@compiled
+@inlined
 def touch(factors: Array, slot: int) -> None:
     """Note that the sums of a pair have changed, so that its factor is made again."""
     factors[slot, 0] = -1.0
@@ -85,7 +85,7 @@ def touch(factors: Array, slot: int) -> None:
 def lean(
     pairs: Array, factors: Array, known: Array, given: BoolArray, weight: Array, generation: Array, noises: Array,
     prior: Array, shared: Array, apart: Array, ageing: Array, factor: Array, solved: Array, direction: Array, slot: int,
-    arm: int, task: int, x: Array, now: float, predicts: bool,
+    arm: int, task: int, x: Array, now: float,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the mean and the variance that are the pair's own, and write v and the direction of its leaning.
 
@@ -102,14 +102,13 @@ def lean(
             solved[i] /= noise * w
             direction[i] = x[i] / noise
     else:
-        if predicts:
-            share = remaining_of(pairs, slot, d, now, ageing)
+        share = remaining_of(pairs, slot, d, now, ageing)
         if share < 1.0:
-            condition(pairs, slot, share, prior, arm, noise * w, factor, 0, 0)
-            solve(factor, 0, 0, x, solved)
+            condition(pairs, slot, share, prior, arm, noise * w, factor, ZERO[0])
+            solve(factor, ZERO[0], x, solved)
         else:
             make_factor(pairs, factors, slot, prior, arm, noise * w, generation)
-            solve(factors, slot, 1, x, solved)
+            solve(factors, slot, x, solved)
         at = n_triangle(d)
         for i in range(d):
             mean += pairs[slot, at + i] * solved[i]
@@ -131,15 +130,14 @@ def lean(
 
 
 @inlined
-def believe(store: Store, work: Work, slot: int, arm: int, task: int, x: Array) -> tuple[float, float]:
-    """Return mean and variance of the predictor; ``work`` keeps what :func:`add_site` needs."""
+def believe(store: Store, work: Work, slot: int, arm: int, task: int, x: Array, now: float) -> tuple[float, float]:
+    """Return mean and variance of the predictor of a pair as of now; ``work`` keeps what :func:`add_site` needs."""
     noise = store.noise[arm]
     mean, variance = lean(
         store.pairs, store.factors, store.known, store.given, store.weight, store.generation, store.noise, store.prior,
-        store.shared, store.apart, store.ageing, work.factor, work.solved, work.direction, slot, arm, task, x, 0.0,
-        False,
+        store.shared, store.apart, store.ageing, work.factor, work.solved, work.direction, slot, arm, task, x, now,
     )  # fmt: skip
-    times_arm(store.shared, arm, 0, work.direction, work.through)
+    times_arm(store.shared, arm, ZERO[0], work.direction, work.through)
     return mean, max(variance + noise * noise * dot(work.direction, work.through), 0.0)
 
 
@@ -189,7 +187,7 @@ def finish_arm(told: Array, shared: Array, arm: int, work: Work) -> None:
     """Compute the posterior of an arm's shared coefficients from its precision and moment."""
     n_shared = told.shape[2]
     invert(told, arm, shared, work.triangle, work.through)
-    times_arm(shared, arm, 0, told[arm, n_shared], shared[arm, n_shared])
+    times_arm(shared, arm, ZERO[0], told[arm, n_shared], shared[arm, n_shared])
 
 
 @compiled
@@ -206,7 +204,7 @@ def add_message(
             gram[0, i, j] = gram[0, j, i] = pairs[slot, place]
             place += 1
     for i in range(d):  # row i of Q P^-1 [A, b]
-        solve(factors, slot, 1, prior[arm, i], solved)
+        solve(factors, slot, prior[arm, i], solved)
         for j in range(d + 1):
             message[i, j] = 0.0
         for c in range(d):
@@ -262,29 +260,40 @@ def age_silently(pairs: Array, factors: Array, slot: int, d: int, age: float) ->
     pairs[slot, at + TIME] = max(pairs[slot, at + TIME], age)
 
 
-@inlined
-def age(store: Store, work: Work, slot: int, task: int, arm: int, now: float, jump: float) -> None:
+@compiled
+def age(store: Store, work: Work, slot: int, now: float, jump: float) -> None:
     """Bring the sums of a pair, and its message, to the present, and some half-lives beyond."""
+    task, arm = store.owner[slot, 0], store.owner[slot, 1]
     d, pairs, present = store.prior.shape[2], store.pairs, age_at(now, store.ageing)
     at = totals_at(d)
     if present + jump > pairs[slot, at + TIME] and pairs[slot, at + COUNT] > 0.0:
         age_silently(pairs, store.factors, slot, d, store.summed_at[0])  # as of then its message was told
         share = share_left(pairs[slot, at + INFORMATION], present + jump - pairs[slot, at + TIME])
         if share < 1.0:
-            fade_pair(store, work, slot, task, arm, share)
+            tell(store, work, slot, task, arm, -1.0)
+            age_sums(pairs, store.factors, slot, d, share)
+            tell(store, work, slot, task, arm, 1.0)
             finish_arm(store.told, store.shared, arm, work)
     pairs[slot, at + TIME] = max(pairs[slot, at + TIME], present)
 
 
-@inlined
-def fade_pair(store: Store, work: Work, slot: int, task: int, arm: int, share: float) -> None:
-    """Let a pair count for less, and tell its arm, whose posterior is to be finished."""
-    tell(store, work, slot, task, arm, -1.0)
-    age_sums(store.pairs, store.factors, slot, store.prior.shape[2], share)
-    tell(store, work, slot, task, arm, 1.0)
-
-
 @compiled
+def tell_slots(store: Store, work: Work, slots: IntArray, sign: float) -> None:
+    """Add the messages of some slots to those that their arms were told, or take them away; finish all arms then.
+
+    Pairs are brought to the time of the other messages first. Slots without rewards, and -1, have none.
+    """
+    at = totals_at(store.prior.shape[2])
+    for slot in slots:
+        if slot >= 0 and store.pairs[slot, at + COUNT] > 0.0:
+            age_silently(store.pairs, store.factors, slot, store.prior.shape[2], store.summed_at[0])
+            tell(store, work, slot, store.owner[slot, 0], store.owner[slot, 1], sign)
+    if sign > 0.0:
+        for arm in range(store.noise.shape[0]):
+            finish_arm(store.told, store.shared, arm, work)
+
+
+@inlined
 def prior_of_task(shared: Array, known: Array, mean: Array, covariance: Array) -> None:
     """Write mean and covariance of W z, the centre of a task."""
     d, n_shared = mean.shape[0], shared.shape[1]
@@ -300,7 +309,7 @@ def prior_of_task(shared: Array, known: Array, mean: Array, covariance: Array) -
                     covariance[i, j] += known[a] * known[c] * shared[a * d + i, c * d + j]
 
 
-@compiled
+@inlined
 def pair_posterior(
     store: Store, work: Work, slot: int, task: int, arm: int, share: float, mean: Array, covariance: Array
 ) -> None:
@@ -317,17 +326,17 @@ def pair_posterior(
             for j in range(d):
                 spread[i, j] += store.apart[arm, i, j]
     share = share if slot >= 0 else 0.0
-    condition(store.pairs, max(slot, 0), share, store.prior, arm, noise * w, work.factor, 0, 0)
+    condition(store.pairs, max(slot, 0), share, store.prior, arm, noise * w, work.factor, ZERO[0])
     for i in range(d):
         own[i] = share * store.pairs[max(slot, 0), n_triangle(d) + i]
-    solve(work.factor, 0, 0, own, mean)
+    solve(work.factor, ZERO[0], own, mean)
     for i in range(d):
         own[i] = 0.0
     for i in range(d):
         own[i] = noise
-        solve(work.factor, 0, 0, own, column)  # row i of s2 P^-1
+        solve(work.factor, ZERO[0], own, column)  # row i of s2 P^-1
         own[i] = 0.0
-        times_arm(store.prior, arm, 0, column, leaning[i])
+        times_arm(store.prior, arm, ZERO[0], column, leaning[i])
         for j in range(d):
             covariance[i, j] = column[j]
             leaning[i, j] *= w

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from posse.core.compiler import compiled
+from posse.core.compiler import compiled, inlined
 from posse.types import Array
 
 N_NODES = 8
@@ -30,19 +30,19 @@ SMALLEST = 1e-150  # spread whose inverse may not be squared: certain as well
 NARROWEST = 1e-12  # spread over the largest |mean| or spread below which a score counts as certain
 
 
-@compiled
+@inlined
 def score_columns(n_arms: int) -> int:
     """Return how many columns the scratch of so many arms needs."""
     return N_NODES * max(n_arms, 2)
 
 
-@compiled
+@inlined
 def panel_width(n_arms: int) -> float:
     """Return how wide panels are, in standard deviations of the narrowest arm: the highest of many changes faster."""
     return 2.5 if n_arms <= 8 else 2.0 if n_arms <= 64 else 1.5
 
 
-@compiled
+@inlined
 def normal_at_nodes(at: Array, mean: float, inverse: float, density: Array, below: Array) -> None:
     """Write density and distribution function of a Gaussian at the nodes of a panel, by cubic interpolation."""
     step = 1.0 / FINENESS

@@ -1,18 +1,19 @@
-"""Doing once, with the smallest core, all that a core does: then all of it is compiled before anything counts on it.
+"""Doing once, with the smallest core of a kind, all that a core does between a log and what is believed.
 
 The compiler takes seconds, needs memory and can be interrupted; a reward that is in the log must be learned without it.
+So all of that is compiled when a core is made. What only reads is compiled when it is first called.
 """
 
 from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from posse.core.compiler import compile_all
-from posse.core.forgetting import HalfLife
+from posse.core.forgetting import HalfLife, Never
 from posse.core.rule import Rule
 from posse.core.select import RANDOMISED
 from posse.families import family_of
@@ -24,30 +25,53 @@ if TYPE_CHECKING:
 FEW = 12  # rows, so that estimates have something to go by
 
 _lock = threading.RLock()
-_done = False
+_busy = False
 
 
-def rehearse(cores: type[Core]) -> None:
-    """Have all compiled that a core does, of whatever family and settings; nothing the second time."""
-    global _done
-    if _done:
+class Kind(NamedTuple):
+    """Settings by which cores need other compiled functions."""
+
+    linked: bool
+    fades: bool = False
+    watches: bool = False
+    background: bool = False
+
+    def __str__(self) -> str:
+        words = ["linked" if self.linked else "numbers", *(name for name in self._fields[1:] if getattr(self, name))]
+        return "-".join(words)
+
+
+_done: set[Kind] = set()
+
+
+def rehearse(cores: type[Core], kind: Kind) -> None:
+    """Have all compiled that cores of some kind need; nothing the second time, or while that is under way."""
+    global _busy
+    if kind in _done:
         return
     with _lock:
-        if not _done:
-            _done = True  # first: what is rehearsed makes a core, too
-            try:
-                compile_all("core", partial(_use, cores))
-            except BaseException:
-                _done = False
-                raise
+        if kind in _done or _busy:
+            return
+        _busy = True
+        try:
+            compile_all(f"core-{kind}", partial(_use, cores, kind))
+        finally:
+            _busy = False
+        _done.add(kind)
 
 
-def _use(cores: type[Core]) -> None:
-    core = _new(cores)
+def _use(cores: type[Core], kind: Kind) -> None:
+    core = cores(
+        2, 2, family=family_of("binary" if kind.linked else "number"), rule=Rule(RANDOMISED.scaled(0.4), 0.0, 0.0),
+        forgetting=HalfLife(10.0) if kind.fades else Never(), n_task_features=1, arm_features=np.array([[0.0], [1.0]]),
+    )  # fmt: skip
     tasks = np.arange(FEW) % 3
     core.take_tasks(core.reserve_tasks(3))
     core.know(np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([True, False]))
     x, out = np.ones(2), np.empty((3, 2))
+    if kind.background:
+        _estimate_beside(core, x)
+        return
     position = core.decide(-1, x, 0.0, np.arange(2), 1, True, 0.5, out)
     core.show(out[1], out[2])
     receipt = core.learn(0, position, x, 0.0, 0.0, is_open=True)
@@ -58,10 +82,14 @@ def _use(cores: type[Core]) -> None:
     core.prepare(tasks, arms)
     core.learn_rows(tasks, arms, contexts, rewards, np.full(FEW, 2.0))
     core.learn_rows(tasks, arms, contexts, rewards, np.full(FEW, 3.0), estimate=False)
+    if not kind.linked:
+        core.replace(receipt, 2.0, 3.0)
     core.ensure_fresh()
     core.estimate()
-    _look(core, x, out)
-    _estimate_beside(core, x)
+    if kind.fades:
+        core.count(4.0)
+    if kind.watches:
+        core.believed(0, 0, x, 4.0, None)
     core.add_arm()
     core.forget(np.array([2]))
     core.renew()
@@ -75,20 +103,3 @@ def _estimate_beside(core: Core, x: Array) -> None:
         core.learn(0, 0, x, 1.0, 5.0)
         core.finish_background()
     core.run_in_background(None)
-
-
-def _look(core: Core, x: Array, out: Array) -> None:
-    core.predict(0, x, 4.0, np.arange(2), out[:2])
-    core.coefficients(0, 0, 4.0)
-    core.count(4.0)
-    everyone = np.ones((1, 2), dtype=np.bool_)
-    core.decide_rows(np.array([0, -1]), np.ones((2, 2)), 4.0, everyone, (1, 1), True, np.full(2, 0.5))
-    core.sums()
-    core.snapshot()
-
-
-def _new(cores: type[Core]) -> Core:
-    return cores(
-        2, 2, family=family_of("number"), rule=Rule(RANDOMISED.scaled(0.4), 0.0, 0.0), forgetting=HalfLife(10.0),
-        n_task_features=1, arm_features=np.array([[0.0], [1.0]]),
-    )  # fmt: skip

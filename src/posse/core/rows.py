@@ -29,7 +29,7 @@ from posse.core.store import (
 )
 from posse.families.links import FAINTEST
 from posse.families.sites import site
-from posse.types import Array
+from posse.types import Array, IntArray
 
 KEPT_ROWS = 40  # closed rows of a pair whose sites are still made again
 ALL_KNOWN = 1e-9  # a site that leaves less than this of the precision is all that is known
@@ -58,30 +58,30 @@ def keep_row(store: Store, slot: int, serial: int, is_open: bool, x: Array, rewa
     ends[LAST] = row
     ends[CLOSED] += not is_open
     if ends[CLOSED] > KEPT_ROWS:
-        release_oldest(store, slot)
+        release_oldest(store.row_ends, store.row_links, store.free_rows, slot)
     return row
 
 
 @compiled
-def release_oldest(store: Store, slot: int) -> None:
+def release_oldest(ends: IntArray, links: IntArray, free: IntArray, slot: int) -> None:
     """Keep the oldest closed row of a slot no more; its site stays in the sums as it is."""
-    ends, before, row = store.row_ends[slot], -1, store.row_ends[slot, FIRST]
-    while store.row_links[row, OPEN]:
-        before, row = row, store.row_links[row, NEXT]
-    after = store.row_links[row, NEXT]
+    before, row = -1, ends[slot, FIRST]
+    while links[row, OPEN]:
+        before, row = row, links[row, NEXT]
+    after = links[row, NEXT]
     if before < 0:
-        ends[FIRST] = after
+        ends[slot, FIRST] = after
     else:
-        store.row_links[before, NEXT] = after
+        links[before, NEXT] = after
     if after < 0:
-        ends[LAST] = before
-    ends[CLOSED] -= 1
-    store.row_links[row, SERIAL] = -1
-    store.free_rows[2 + store.free_rows[0]] = row
-    store.free_rows[0] += 1
+        ends[slot, LAST] = before
+    ends[slot, CLOSED] -= 1
+    links[row, SERIAL] = -1
+    free[2 + free[0]] = row
+    free[0] += 1
 
 
-@compiled
+@inlined
 def remake_sites(store: Store, work: Work, slot: int) -> None:
     """Make the sites of a pair's kept rows again, one after another, each given all others; its message is not told."""
     d, pair = work.solved.shape[0], store.pairs[slot]
@@ -113,12 +113,13 @@ def remake_sites(store: Store, work: Work, slot: int) -> None:
     touch(store.factors, slot)
 
 
-@inlined
-def remake_pair(store: Store, work: Work, slot: int) -> None:
-    """Make the sites of a pair's kept rows again, and tell its arm."""
-    task, arm = store.owner[slot, 0], store.owner[slot, 1]
-    if store.row_ends[slot, FIRST] >= 0:
-        tell(store, work, slot, task, arm, -1.0)
-        remake_sites(store, work, slot)
-        tell(store, work, slot, task, arm, 1.0)
-        finish_arm(store.told, store.shared, arm, work)
+@compiled
+def remake_slots(store: Store, work: Work, slots: IntArray) -> None:
+    """Make the sites of some pairs' rows again, one pair after another, and tell their arms."""
+    for slot in slots:
+        task, arm = store.owner[slot, 0], store.owner[slot, 1]
+        if store.row_ends[slot, FIRST] >= 0:
+            tell(store, work, slot, task, arm, -1.0)
+            remake_sites(store, work, slot)
+            tell(store, work, slot, task, arm, 1.0)
+            finish_arm(store.told, store.shared, arm, work)

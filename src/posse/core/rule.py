@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.core.compiler import compiled
+from posse.core.compiler import compiled, inlined
 from posse.core.envelope import envelope_probabilities, upper_tail
 from posse.core.propensity import score_columns, win_probabilities
-from posse.core.select import Exploration, explore, growth
+from posse.core.select import Exploration, growth
 from posse.core.store import GAUSSIAN_SCATTER, REWARDS
 from posse.types import Array, BoolArray
 
@@ -51,7 +51,7 @@ class Rule(NamedTuple):
         return np.array([*self.exploration, self.floor, self.budget], dtype=np.float64)
 
 
-@compiled
+@inlined
 def rule_of(parameters: Array) -> Rule:
     """Return the rule that these numbers are."""
     exploration = Exploration(parameters[0], parameters[1], parameters[2] > 0.0, parameters[3] > 0.0)
@@ -77,7 +77,7 @@ def argmax_probabilities(scores: Array, share: bool, out: Array) -> None:
             taken = True
 
 
-@compiled
+@inlined
 def score_probabilities(
     mean: Array, sd: Array, step: int, exploration: Exploration, scratch: Array, out: Array
 ) -> None:
@@ -98,7 +98,7 @@ def score_probabilities(
     if spread > 0.0:
         win_probabilities(scores, widths, scratch, out)
     else:
-        argmax_probabilities(scores, True, out)
+        argmax_probabilities(scores, not spread > 0.0, out)  # they share: a constant would be compiled for anew
 
 
 @compiled
@@ -124,7 +124,7 @@ def score_probabilities_rows(
                 n += 1
 
 
-@compiled
+@inlined
 def minimum_probabilities(mean: Array, floor: float, budget: float, out: Array) -> None:
     """Write the least probability of every arm: the larger of ``floor`` and what ``budget`` pays for; at most 1 / K."""
     n_arms = mean.shape[0]
@@ -168,7 +168,7 @@ def set_silent(summaries: Array, silent: Array) -> None:
             silent[arm] = max(-silent[arm], min(few, KEPT_TOGETHER))
 
 
-@compiled
+@inlined
 def keep_silent(mean: Array, sd: Array, silent: Array, least: Array) -> None:
     """Raise the least probability of every silent arm to what it is kept at; :func:`set_silent` writes ``silent``."""
     n_arms = silent.shape[0]
@@ -194,7 +194,7 @@ def keep_silent(mean: Array, sd: Array, silent: Array, least: Array) -> None:
         least[i] = max(least[i], kept)
 
 
-@compiled
+@inlined
 def keeps_silent(silent: Array, exploration: Exploration) -> bool:
     """Whether there are silent arms that the rule may give no chance."""
     if exploration.coupled and exploration.spread > 0.0:
@@ -204,7 +204,7 @@ def keeps_silent(silent: Array, exploration: Exploration) -> bool:
     return False
 
 
-@compiled
+@inlined
 def raise_to_minimum(least: Array, out: Array) -> None:
     """Raise probabilities to their minima, which add up to 1 at most, and lower all others by one factor.
 
@@ -233,7 +233,7 @@ def raise_to_minimum(least: Array, out: Array) -> None:
         out[i] = max(least[i], factor * out[i])
 
 
-@compiled
+@inlined
 def action_probabilities(
     mean: Array, sd: Array, silent: Array, step: int, rule: Rule, exploring: bool, scratch: Array, out: Array
 ) -> None:
@@ -243,7 +243,7 @@ def action_probabilities(
     ``scratch`` has five rows of :func:`posse.core.propensity.score_columns`.
     """
     if not exploring:
-        argmax_probabilities(mean, False, out)
+        argmax_probabilities(mean, exploring, out)
         return
     score_probabilities(mean, sd, step, rule.exploration, scratch, out)
     keeps = keeps_silent(silent, rule.exploration)
@@ -255,7 +255,7 @@ def action_probabilities(
         raise_to_minimum(least, out)
 
 
-@compiled
+@inlined
 def pick(probabilities: Array, uniform: float) -> int:
     """Return the arm that a uniform number in [0, 1) falls on; never one with probability 0."""
     total = 0.0
@@ -267,26 +267,3 @@ def pick(probabilities: Array, uniform: float) -> int:
             if uniform < total:
                 break
     return last
-
-
-@compiled
-def choose_by_draws(
-    mean: Array, sd: Array, summaries: Array, step: int, exploration: Exploration, draws: Array, room: Array
-) -> int:
-    """Return the arm that a policy pulls: the one with the highest score, while no silent arm has to be kept.
-
-    Otherwise the first draw says which one it is, by the probabilities of a fleet. ``summaries`` are those of the
-    evidence prior, and ``room`` has three rows of as many numbers as there are arms. Overwrites ``mean``.
-    """
-    n_arms = mean.shape[0]
-    silent, least, chances = room[0], room[1], room[2]
-    set_silent(summaries, silent)
-    for arm in range(n_arms):
-        least[arm] = 0.0
-    if not keeps_silent(silent, exploration):
-        return explore(mean, sd, step, exploration, draws)
-    factor = growth(exploration, step)
-    envelope_probabilities(mean, sd, factor * exploration.centre, factor * exploration.spread, chances)
-    keep_silent(mean, sd, silent, least)
-    raise_to_minimum(least, chances)
-    return pick(chances, upper_tail(-draws[0]))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.core.compiler import compiled
+from posse.core.compiler import compiled, inlined
 from posse.types import Array
 
 
@@ -53,7 +53,7 @@ def best(scores: Array, draws: Array) -> int:
     return winner
 
 
-@compiled
+@inlined
 def growth(exploration: Exploration, step: int) -> float:
     """Return what exploration is multiplied by at this step."""
     return math.sqrt(math.log(max(step, 2))) if exploration.growing else 1.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, NamedTuple
 
-from posse.core.compiler import compiled
+from posse.core.compiler import inlined
 from posse.types import Array, BoolArray, IntArray
 
 # Columns of what is counted of a pair, behind its sums.
@@ -98,25 +98,25 @@ GENERATIONS = count(1)
 """Numbers of priors: a factor that was made under one prior is never taken for that of another."""
 
 
-@compiled
+@inlined
 def n_triangle(d: int) -> int:
     """Return how many entries the upper triangle of a matrix has."""
     return d * (d + 1) // 2
 
 
-@compiled
+@inlined
 def moment_at(d: int) -> int:
     """Return the column of a pair at which its moment begins."""
     return d * (d + 1) // 2
 
 
-@compiled
+@inlined
 def totals_at(d: int) -> int:
     """Return the column of a pair at which its totals begin."""
     return d * (d + 1) // 2 + d
 
 
-@compiled
+@inlined
 def pair_width(d: int) -> int:
     """Return how many columns a pair has."""
     return d * (d + 1) // 2 + d + N_TOTALS

@@ -29,8 +29,8 @@ from posse.core.blocks import (
     times_root,
 )
 from posse.core.compiler import compiled
-from posse.core.pair import Work, age_silently, new_work
-from posse.core.rows import remake_pair
+from posse.core.pair import age_silently, new_work
+from posse.core.rows import remake_slots
 from posse.core.store import COUNT, N_TOTALS, SQUARES, n_triangle, totals_at
 from posse.threads import spread_parts, workers
 
@@ -245,17 +245,10 @@ def measure_numbers(parts: IntArray, begin: int, end: int, slots: IntArray, pair
 
 
 @compiled
-def age_all(store: Store, n_slots: int, age: float) -> None:
+def age_all(pairs: Array, factors: Array, n_slots: int, d: int, age: float) -> None:
     """Bring the sums of all pairs to the present; their messages are summed afterwards."""
     for slot in range(n_slots):
-        age_silently(store.pairs, store.factors, slot, store.prior.shape[2], age)
-
-
-@compiled
-def remake_slots(store: Store, work: Work, slots: IntArray) -> None:
-    """Make the sites of some pairs' rows again, one pair after another, and tell their arms."""
-    for slot in slots:
-        remake_pair(store, work, slot)
+        age_silently(pairs, factors, slot, d, age)
 
 
 @compiled

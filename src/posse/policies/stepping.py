@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.core.changes import learn_row
+from posse.core.changes import add_linked, add_number
 from posse.core.compiler import compiled, inlined
 from posse.core.decide import Buffers, predict_arms
 from posse.core.envelope import envelope_probabilities, upper_tail
-from posse.core.linalg import factorise, invert, multiply, quadratic
-from posse.core.pair import Work, finish_arm, lean, tell, touch
+from posse.core.forgetting import FADES
+from posse.core.linalg import ZERO, factorise, invert, multiply, quadratic
+from posse.core.pair import Work, age, finish_arm, lean, tell, touch
 from posse.core.rule import keep_silent, keeps_silent, pick, raise_to_minimum
 from posse.core.select import Exploration, explore, growth
 from posse.core.state import State
 from posse.core.store import COUNT, Beliefs, Store, n_triangle, totals_at
+from posse.families.sites import NUMBER
 from posse.model.dense import EPSILON, factor, factor_semidefinite
 from posse.policies.playing import StepBatch, player
 from posse.types import Array, IntArray
@@ -71,7 +73,7 @@ def choose(
     Slots are in the order of tasks, then arms; ``constants`` are as :func:`constants_of` returns them.
     """
     n_arms, d = draws.shape[0], x.shape[0]
-    beliefs, packed, at = np.empty((4, n_arms)), np.empty((1, n_triangle(d) + 2 * d)), n_triangle(d)
+    beliefs, packed, at = np.empty((4, n_arms)), np.empty((1, 1 + n_triangle(d) + 2 * d)), 1 + n_triangle(d)
     solved, direction = packed[0, at : at + d], packed[0, at + d :]
     exploration = Exploration(constants[0], constants[1], constants[2] > 0.0, constants[3] > 0.0)
     at = HEAD + n_arms
@@ -80,7 +82,7 @@ def choose(
     for arm in range(n_arms):  # without features of tasks, which are not looked at, anything may stand for them
         beliefs[0, arm], variance = _lean(
             pairs, factors, packed, NOTHING, weight, generation, noise, prior, shared, prior, ageing, packed, solved,
-            direction, task * n_arms + arm, arm, task, x, now, True,
+            direction, task * n_arms + arm, arm, task, x, now,
         )  # fmt: skip
         variance += noise[arm] * noise[arm] * quadratic(shared, arm, direction, d)
         beliefs[1, arm] = math.sqrt(max(variance, 0.0))
@@ -107,7 +109,13 @@ def choose_arm(model: Model, task: int, x: Array, step: int, draws: Array) -> in
 def learn_reward(model: Model, task: int, arm: int, x: Array, reward: float) -> None:
     """Learn one reward."""
     model.clock[0] += 1.0
-    learn_row(model.store, model.work, model.numbers, task, arm, x, reward, model.clock[0], False)
+    store, now, slot = model.store, model.clock[0], model.store.slot[task, arm]
+    if store.ageing[FADES] > 0.0:
+        age(store, model.work, slot, now, 0.0)
+    if store.family == NUMBER:
+        add_number(store, model.work, model.numbers, slot, x, reward, 0.0, 1.0, 0.0, now)
+    else:
+        add_linked(store, model.work, model.numbers, slot, x, reward, -1, 0.0, now, False)
 
 
 @compiled
@@ -169,7 +177,7 @@ def set_prior(store: Store, work: Work, arm: int, noise: float, covariance: Arra
     A covariance that is singular is widened by a ten-billionth of its largest variance, or of the noise.
     """
     d, prior, largest, singular = covariance.shape[0], store.prior[arm], 1e-10 * noise, False
-    wide, root, packed, at = work.matrices[2], work.matrices[3], work.factor, 0
+    wide, root, packed, at = work.matrices[2], work.matrices[3], work.factor, 1
     factor_semidefinite(covariance, root)
     for i in range(d):
         largest, singular = max(largest, covariance[i, i]), singular or root[i, i] == 0.0
@@ -185,8 +193,8 @@ def set_prior(store: Store, work: Work, arm: int, noise: float, covariance: Arra
         for j in range(i, d):
             packed[0, at] = wide[i, j]
             at += 1
-    factorise(packed, 0, 0, d, store.prior, arm, 0.0)
-    at = 0
+    factorise(packed, ZERO[0], d, store.prior, arm, 0.0)
+    at = 1
     for i in range(d):
         prior[d, i] = 1.0 / (packed[0, at] * packed[0, at])
         at += d - i
