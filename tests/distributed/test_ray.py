@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -417,7 +418,7 @@ def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
     fleet = ShardedPosse(**settings, shards=2, folder=tmp_path / "fleet", fsync=False)
     one = Posse(**settings)
     known = {f"t{task}": {"size": float(task % 7)} for task in range(50)}
-    table = log(1000).with_columns(time=pl.Series(np.linspace(1.7e9, 1.7e9 + 1e6, 1000)))
+    table = log(1000).with_columns(time=pl.Series(time.time() - np.linspace(1e6, 0.0, 1000)))
     try:
         for each in (fleet, one):
             assert each.set_task_features(known) == 50
@@ -425,8 +426,8 @@ def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
             each.add_arm("violet", {"price": 1.5})
         fleet.refresh()
         one.refresh()
-        assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-7)
-        assert_allclose(fleet.n_rewards, one.n_rewards, rtol=1e-6)
+        assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-3)  # each as of its own present
+        assert_allclose(fleet.n_rewards, one.n_rewards, rtol=1e-4)
         decision = fleet.decide("t1", CONTEXT)
         assert fleet.reward(decision, 5.0)
         assert fleet.correct(decision, 1.0)
@@ -436,7 +437,7 @@ def test_features_drift_and_corrections_on_ray(ray, tmp_path, log):
         mean = fleet.expected("t2", CONTEXT).mean
         assert_allclose(list(mean.values()), list(one.expected("t2", CONTEXT).mean.values()), rtol=0.05, atol=0.05)
         fleet.rebalance(3)
-        assert_allclose(list(fleet.expected("t2", CONTEXT).mean.values()), list(mean.values()), rtol=1e-7)
+        assert_allclose(list(fleet.expected("t2", CONTEXT).mean.values()), list(mean.values()), rtol=1e-3)
         assert fleet.set_task_features({"t59": {"size": 3.0}}) == 1
         fleet.save(tmp_path / "m.posse")
         assert Posse.load(tmp_path / "m.posse").about_task("t9") == {"size": 2.0}

@@ -433,11 +433,11 @@ class Fleet(KnownKeywords):
                 )
         with self.lock:
             self.require_whole()
-            self.core.ensure_fresh()
             keys = None if sample is None else self.names.tasks.keys
             if wait or self.settings.prior != "evidence":
                 self.core.estimate(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample, keys=keys)
                 return
+            self.core.ensure_fresh()
             self.core.refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample, keys=keys, lock=self.lock)
 
     @property
