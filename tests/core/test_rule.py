@@ -42,25 +42,6 @@ def probabilities(
     return out
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("n_arms", [1, 2, 5, 40])
-def test_probabilities_are_those_of_the_kernels_before(name: str, n_arms: int) -> None:
-    old = pytest.importorskip("posse.kernels.rule")
-    propensity = pytest.importorskip("posse.kernels.propensity")
-    if not hasattr(propensity, "score_room"):
-        pytest.skip("the kernels before are gone")
-    rng = np.random.default_rng(n_arms)
-    for _ in range(20):
-        mean, sd = rng.normal(size=n_arms), rng.gamma(2.0, 0.5, size=n_arms)
-        if rng.random() < 0.3:
-            mean[0], sd[0] = mean[-1], sd[-1]
-        silent = np.where(rng.random(n_arms) < 0.3, rng.choice([-0.01, 0.03], size=n_arms), 0.0)
-        scratch, wanted = np.empty((5, propensity.score_room(n_arms))), np.empty(n_arms)
-        rule = RULES[name]
-        old.action_probabilities(mean, sd, silent, 50, old.Rule(*rule), True, scratch, wanted)
-        np.testing.assert_allclose(probabilities(mean, sd, rule, silent=silent), wanted, atol=1e-12)
-
-
 def test_independent_scores_win_as_often_as_quadrature_says() -> None:
     rng = np.random.default_rng(0)
     mean, sd = rng.normal(size=6), rng.gamma(2.0, 0.5, size=6)

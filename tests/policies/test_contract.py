@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from posse.core.changes import learn_one
+from posse.core.changes import learn_number
 from posse.core.core import Core
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, NotFinite, PosseError, ShapeError, UnknownArm, UnknownTask
@@ -397,7 +397,7 @@ def odd(x):
 @pytest.mark.parametrize("case", ["ebm-ucb paper", "lin-ucb"])
 def test_no_form_of_the_input_sends_anyone_to_the_compiler(case):
     policy = new(case)
-    compiled = (stepping.choose, paper.estimate_if_due, learn_one) if case.startswith("ebm") else (
+    compiled = (stepping.choose, paper.estimate_if_due, learn_number) if case.startswith("ebm") else (
         regressions.choose, regressions.learn, regressions.predict,
     )  # fmt: skip
 

@@ -978,7 +978,7 @@ class Core:
         (arm, passes, turns), numbers = place.tolist(), self.state.numbers
         numbers[CLOCK], numbers[BEHIND] = max(numbers[CLOCK], float(now[0])), 1.0  # its own messages are no more right
         mine, age = self.state.store, age_at(float(numbers[CLOCK]), self.state.store.ageing)
-        age_all(mine, int(numbers[N_SLOTS]), age)
+        age_all(mine.pairs, mine.factors, int(numbers[N_SLOTS]), self.n_features, age)
         self.state = self.state._replace(store=mine._replace(summed_at=np.array([age])))
         self.version += 1
         store = mine._replace(
