@@ -43,14 +43,15 @@ logger = logging.getLogger("posse")
 def copy_slots(store: Store, slots: IntArray, done: BoolArray, copy: Store, place: IntArray) -> None:
     """Copy sums and kept rows of slots that were not copied before; ``place`` says where a row came from."""
     slots = slots[~done[slots]]
-    done[slots] = True
     copy.pairs[slots] = store.pairs[slots]
     if store.family != NUMBER:
         copy.row_ends[slots] = store.row_ends[slots]
         first = int(copy.free_rows[1])
         last = copy_lists(store.row_ends, store.row_links, slots, copy.row_ends, copy.row_links, place, first)
-        copy.free_rows[1], rows = last, slice(first, last)
+        rows = slice(first, last)
         copy.row_context[rows], copy.row_values[rows] = store.row_context[place[rows]], store.row_values[place[rows]]
+        copy.free_rows[1] = last
+    done[slots] = True  # last: until then they are copied again
 
 
 @compiled
@@ -85,7 +86,8 @@ def take_over(
     owner[slots] = owners
     store = store._replace(owner=owner)
     tell_slots(store, work, slots, -1.0)
-    know_tasks(store, owners[:, 0], known[:, 1:], given)
+    rows = np.ascontiguousarray(known[:, 1:])
+    know_tasks(store.known, store.given, np.ascontiguousarray(owners[:, 0]), rows, given)
     store.pairs[slots], store.factors[slots, 0] = pairs, -1.0
     tell_slots(store, work, slots, 1.0)
 

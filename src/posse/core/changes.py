@@ -26,11 +26,9 @@ from posse.core.store import (
     FIRST,
     INFORMATION,
     MOMENT,
-    NEXT,
     OPEN,
     PRECISION,
     REWARD,
-    SERIAL,
     SQUARES,
     TIME,
     Store,
@@ -224,51 +222,66 @@ def replace_in_sums(
     count_news(numbers, 1, 0, now)
 
 
-def close_row(store: Store, slot: int, row: int) -> None:
+@compiled
+def close_row(ends: IntArray, links: IntArray, free: IntArray, slot: int, row: int) -> None:
     """Note that a row waits for no reward any more."""
-    ends, links = store.row_ends, store.row_links
     if links[row, OPEN]:
         links[row, OPEN] = 0
         ends[slot, CLOSED] += 1
         if ends[slot, CLOSED] > KEPT_ROWS:
-            release_oldest(ends, links, store.free_rows, slot)
+            release_oldest(ends, links, free, slot)
 
 
-def know_tasks(store: Store, tasks: IntArray, known: Array, given: BoolArray) -> None:
+@compiled
+def know_tasks(known: Array, given: BoolArray, tasks: IntArray, rows: Array, are_given: BoolArray) -> None:
     """Change what is known about tasks, whose messages are not told meanwhile."""
-    store.known[tasks, 1:] = np.where(given[:, None], known, store.known[-1, 1:])
-    store.given[tasks] = given
+    for n in range(tasks.shape[0]):
+        given[tasks[n]] = are_given[n]
+        for column in range(rows.shape[1]):
+            known[tasks[n], 1 + column] = rows[n, column] if are_given[n] else known[-1, 1 + column]
 
 
-def empty_lists(store: Store, slots: IntArray) -> None:
+@compiled
+def empty_slots(
+    slot: IntArray, pairs: Array, factors: Array, owner: IntArray, numbers: Array, slots: IntArray, d: int
+) -> None:
+    """Take slots from their pairs, whose messages are not told any more."""
+    for place in slots:
+        numbers[TOTAL] = max(numbers[TOTAL] - pairs[place, totals_at(d) + COUNT], 0.0)
+        for column in range(pairs.shape[1]):
+            pairs[place, column] = 0.0
+        factors[place, 0] = -1.0
+        slot[owner[place, 0], owner[place, 1]] = -1
+        owner[place, 0] = owner[place, 1] = -1
+
+
+@compiled
+def empty_lists(ends: IntArray, links: IntArray, free: IntArray, plain: Array, slots: IntArray) -> None:
     """Keep the rows of some slots of clicks or counts no more."""
-    rows, links, free = [], store.row_links, store.free_rows
-    for slot in slots.tolist():
-        row = int(store.row_ends[slot, FIRST])
-        while row >= 0:
-            rows.append(row)
-            row = int(links[row, NEXT])
-    links[rows, OPEN], links[rows, SERIAL], store.row_ends[slots] = 0, -1, EMPTY
-    free[2 + free[0] : 2 + free[0] + len(rows)] = rows
-    free[0] += len(rows)
+    for slot in slots:
+        for column in range(plain.shape[1]):
+            plain[slot, column] = 0.0
+        while ends[slot, FIRST] >= 0:
+            row = ends[slot, FIRST]
+            ends[slot, CLOSED] += links[row, OPEN]
+            links[row, OPEN] = 0
+            release_oldest(ends, links, free, slot)
 
 
-def forget_tasks(store: Store, numbers: Array, tasks: IntArray, slots: IntArray, starts_anew: bool) -> None:
-    """Empty the slots of tasks, whose messages are not told any more.
+@compiled
+def empty_tasks(
+    known: Array, given: BoolArray, weight: Array, numbers: Array, tasks: IntArray, starts_anew: bool
+) -> None:
+    """Know nothing about tasks any more.
 
     If the population starts anew, an estimate is due as soon as there are rewards, and messages are to be summed.
     """
-    d = store.prior.shape[2]
-    left = numbers[TOTAL] - store.pairs[slots, totals_at(d) + COUNT].sum()
-    numbers[TOTAL] = max(left, 0.0)
-    store.pairs[slots], store.factors[slots, 0] = 0.0, -1.0
-    store.owner[slots], store.slot[tasks] = -1, -1
-    if store.family != NUMBER:
-        store.plain[slots] = 0.0
-        empty_lists(store, slots)
-    store.known[tasks], store.weight[tasks], store.given[tasks] = store.known[-1], 1.0, False
+    for task in tasks:
+        weight[task], given[task] = 1.0, False
+        for column in range(known.shape[1]):
+            known[task, column] = known[-1, column]
     if starts_anew:
-        store.weight[:] = 1.0  # which tasks are unlike the others is learned again, too
+        weight[:] = 1.0  # which tasks are unlike the others is learned again, too
         numbers[AT_LAST], numbers[NEWS], numbers[BEHIND] = 0.0, numbers[TOTAL], 1.0
 
 
@@ -283,10 +296,11 @@ def fade_slots(store: Store, work: Work, slots: IntArray, now: float, half_lives
 def start_slots(store: Store, slots: IntArray, tasks: IntArray, arms: IntArray, now: float) -> None:
     """Give free slots to pairs."""
     d = store.prior.shape[2]
-    store.owner[slots, 0], store.owner[slots, 1], store.slot[tasks, arms] = tasks, arms, slots
+    store.owner[slots, 0], store.owner[slots, 1] = tasks, arms
     store.pairs[slots, totals_at(d) + TIME], store.factors[slots, 0] = age_at(now, store.ageing), -1.0
     if store.family != NUMBER:
         store.row_ends[slots] = EMPTY
+    store.slot[tasks, arms] = slots  # last: only from here on there are such slots
 
 
 @compiled

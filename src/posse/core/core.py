@@ -414,15 +414,17 @@ class Core:
             False where nothing is known any more: then the average of those that are known counts.
         """
         self._touch_tasks(tasks)
-        store, slots = self.state.store, self._slots_of(tasks)
+        store, slots, given = self.state.store, self._slots_of(tasks), np.ascontiguousarray(given)
+        rows = np.require(known, np.float64, ["C", "A", "W"])
         with defer_interrupts():
             tell_slots(store, self._work, slots, -1.0)
-            changes.know_tasks(store, tasks, known, given)
+            changes.know_tasks(store.known, store.given, tasks, rows, given)
             tell_slots(store, self._work, slots, 1.0)
 
     def forget(self, tasks: IntArray) -> None:
         """Forget tasks, and the population that they helped to learn; :meth:`renew` or :meth:`ensure_fresh` follows."""
         state, gone = self.state, set(tasks.tolist())
+        store, numbers, starts_anew = state.store, state.numbers, self.method != "known"
         slots, events = self._slots_of(tasks), [event for event in self.events if event.task not in gone]
         free = slots.tolist()
         if self.method != "known":
@@ -434,7 +436,10 @@ class Core:
         self.elsewhere = None
         with defer_interrupts():
             tell_slots(state.store, self._work, slots, -1.0)
-            changes.forget_tasks(state.store, state.numbers, tasks, slots, self.method != "known")
+            changes.empty_slots(store.slot, store.pairs, store.factors, store.owner, numbers, slots, self.n_features)
+            if store.family != NUMBER:
+                changes.empty_lists(store.row_ends, store.row_links, store.free_rows, store.plain, slots)
+            changes.empty_tasks(store.known, store.given, store.weight, numbers, tasks, starts_anew)
             tell_slots(state.store, self._work, slots, 1.0)
             state.numbers[WAITING] *= state.numbers[TOTAL] / before  # about as many of them
             self._state, self.events = state, events
@@ -783,7 +788,7 @@ class Core:
             store = self.state.store
             if self._running is not None:
                 self._running.touch(store, slot)
-            changes.close_row(store, slot, receipt.row)
+            changes.close_row(store.row_ends, store.row_links, store.free_rows, slot, receipt.row)
         self._state.numbers[WAITING] = waiting
 
     def open_receipt(self, task: int, arm: int, x: Array, reward: float) -> Receipt | None:

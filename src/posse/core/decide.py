@@ -134,4 +134,5 @@ def show_rewards(family: int, mean: Array, sd: Array) -> None:
 def compare_one(beliefs: Beliefs, work: Buffers, task: int, arm: int, x: Array, now: float, out: Array) -> None:
     """Write mean and sd of a predictor, and those of the same task if it had no rewards."""
     out[0], out[1] = predict_slot(beliefs, work, beliefs.slot[task, arm], arm, task, x, now)
-    out[2], out[3] = predict_slot(beliefs, work, -1, arm, task, x, now)
+    # A task that was never seen has no slots; the constant -1 would have all compiled once more.
+    out[2], out[3] = predict_slot(beliefs, work, beliefs.slot[-1, arm], arm, task, x, now)

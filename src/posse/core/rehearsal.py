@@ -97,6 +97,7 @@ def _use(cores: type[Core], kind: Kind) -> None:
 
 def _estimate_beside(core: Core, x: Array) -> None:
     lock = threading.RLock()
+    core.learn(0, 0, x, 1.0, 4.0)
     core.run_in_background(lock)
     with lock:
         core.refresh_later()

@@ -12,7 +12,7 @@ deviation from the centre ``W z`` has the mean ``P^-1 b - L W z`` and the covari
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -84,45 +84,21 @@ def load_products(
 
 
 @blockwise
-def sum_messages(
+def sum_pairs(
     parts: IntArray, begin: int, end: int, slots: IntArray, pairs: Array, owner: IntArray, known: Array,
-    weight: Array, noise: Array, prior: Array, out: Array,
+    weight: Array, noise: Array, prior: Array, shared: Array, messages: Array, moments: Array, leaning: Array,
+    counts: Array, distance: Array,
 ) -> None:  # fmt: skip
-    """Write, by part, the sums of ``w z z' (x) P^-1 [A, b]``: shape (parts, Z, d, d + 1)."""
-    d, p1, lanes = prior.shape[2], known.shape[1], lanes_for(parts, begin, end)
-    data, factor, told = np.zeros((d, d + 1, lanes)), np.empty((d, d, lanes)), np.empty((d, d + 1, lanes))
-    z, products = np.empty((p1, lanes)), np.empty((out.shape[1], lanes))
-    weights, levels = np.empty(lanes), np.empty(lanes)
-    for part in range(begin, end):
-        arm, rows = parts[part, 0], slots[parts[part, 1] : parts[part, 2]]
-        out[part] = 0.0
-        for first in range(0, rows.shape[0], lanes):
-            load(pairs, rows, first, data)
-            load_products(known, weight, owner, rows, first, z, products, weights)
-            for lane in range(lanes):
-                levels[lane] = noise[arm] * weights[lane]
-            condition(data, prior[arm], levels, factor)
-            solve(factor, data, told)
-            for i in range(d):
-                for j in range(d + 1):
-                    entry = told[i, j]
-                    for place in range(out.shape[1]):
-                        out[part, place, i, j] += add_up(entry, products[place])
+    """Write, by part, what pairs tell their arms if ``messages`` is there, or else what a step needs.
 
-
-@blockwise
-def sum_moments(
-    parts: IntArray, begin: int, end: int, slots: IntArray, pairs: Array, owner: IntArray, known: Array,
-    weight: Array, noise: Array, prior: Array, shared: Array, moments: Array, leaning: Array, counts: Array,
-    distance: Array,
-) -> None:  # fmt: skip
-    """Write, by part, sums over pairs that a step needs, and how far each pair is from its centre.
+    ``messages`` gets sums of ``w z z' (x) P^-1 [A, b]``: shape (parts, Z, d, d + 1).
 
     ``moments`` gets sums of w (delta delta' + L Phi_z L'), upper triangles, ``leaning`` those of L, ``counts`` the
-    rest. ``shared`` has Phi and, below it, m of every arm. ``distance``, by place in ``slots``, may be empty.
+    rest, and ``distance``, by place in ``slots``, how far each pair is from its centre; it may be empty. ``shared`` has
+    Phi and, below it, m of every arm.
     """
     d, p1, lanes = prior.shape[2], known.shape[1], lanes_for(parts, begin, end)
-    robust = distance.shape[0] > 0
+    robust, tells = distance.shape[0] > 0, messages.shape[0] > 0
     data, factor, told = np.zeros((d, d + 1, lanes)), np.empty((d, d, lanes)), np.empty((d, d + 1, lanes))
     root, work = np.empty((d, d, lanes)), np.empty((d, d, lanes))
     centre, delta, gradient = np.empty((d, lanes)), np.empty((d, lanes)), np.empty((d, lanes))
@@ -134,7 +110,10 @@ def sum_moments(
         arm, rows = parts[part, 0], slots[parts[part, 1] : parts[part, 2]]
         n_shared, inverse = shared.shape[2], prior[arm]
         phi, mean = shared[arm], shared[arm, n_shared]
-        moments[part], leaning[part], counts[part] = 0.0, 0.0, 0.0
+        if tells:
+            messages[part] = 0.0
+        else:
+            moments[part], leaning[part], counts[part] = 0.0, 0.0, 0.0
         for first in range(0, rows.shape[0], lanes):
             n = min(lanes, rows.shape[0] - first)
             load(pairs, rows, first, data)
@@ -143,6 +122,12 @@ def sum_moments(
                 levels[lane] = noise[arm] * weights[lane]
             condition(data, inverse, levels, factor)
             solve(factor, data, told)
+            if tells:
+                for i in range(d):
+                    for j in range(d + 1):
+                        for place in range(messages.shape[1]):
+                            messages[part, place, i, j] += add_up(told[i, j], products[place])
+                continue
             if first == 0 or p1 > 1:
                 # The root of Phi_z, the uncertainty of the centre; without features it is the same for all pairs.
                 for i in range(d):
@@ -408,16 +393,19 @@ class Pairs:
             result[self._arms] = np.add.reduceat(parts, self._first, axis=0)
         return result
 
+    def _sum(
+        self, noise: Array, prior: Array, known: Array, weight: Array, shared: Array, messages: Array, out: Any
+    ) -> None:
+        """Write what pairs tell their arms, or else what a step needs."""
+        given = self.slots, self.store.pairs, self.store.owner, known, weight, noise, prior, shared, messages
+        self._run(lambda begin, end: sum_pairs(self.parts, begin, end, *given, *out))
+
     def messages(self, noise: Array, prior: Array, known: Array, weight: Array) -> tuple[Array, Array]:
         """Return what pairs tell the shared coefficients of their arms: precision (K, D, D) and moment (K, D)."""
-        store, d, p1 = self.store, self.d, known.shape[1]
-        out = np.empty((len(self.parts), p1 * (p1 + 1) // 2, d, d + 1))
-        self._run(
-            lambda begin, end: sum_messages(
-                self.parts, begin, end, self.slots, store.pairs, store.owner, known, weight, noise, prior,
-                out,
-            )
-        )  # fmt: skip
+        d, p1 = self.d, known.shape[1]
+        out, nothing = np.empty((len(self.parts), p1 * (p1 + 1) // 2, d, d + 1)), np.empty((0, 0, 0))
+        empty = nothing, nothing, np.empty((0, 0)), np.empty(0)
+        self._sum(noise, prior, known, weight, prior, out, empty)
         told = prior[:, None, :d] @ self._by_arm(out)
         n_arms = noise.size
         precision, moment = np.empty((n_arms, p1, d, p1, d)), np.empty((n_arms, p1, d))
@@ -434,15 +422,11 @@ class Pairs:
         self, noise: Array, prior: Array, shared: Array, known: Array, weight: Array, *, distances: bool
     ) -> Moments:
         """Return what a step needs to know of the pairs, under this population and posterior of the arms."""
-        store, d, n = self.store, self.d, len(self.parts)
+        d, n = self.d, len(self.parts)
         moments, leaning, counts = np.empty((n, d, d)), np.empty((n, d, d)), np.empty((n, N_COUNTS))
         distance = np.empty(self.slots.size if distances else 0)
-        self._run(
-            lambda begin, end: sum_moments(
-                self.parts, begin, end, self.slots, store.pairs, store.owner, known, weight, noise, prior, shared,
-                moments, leaning, counts, distance,
-            )
-        )  # fmt: skip
+        out = moments, leaning, counts, distance
+        self._sum(noise, prior, known, weight, shared, np.empty((0, 0, 0, 0)), out)
         upper, lean, totals = self._by_arm(moments), self._by_arm(leaning), self._by_arm(counts)
         whole, covariance = upper + np.triu(upper, 1).swapaxes(1, 2), prior[:, d + 1 :]
         settled = lean @ covariance
