@@ -12,8 +12,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from posse import Posse
+from posse.core.core import Core
+from posse.core.noticing import ALL_TASKS
+from posse.core.rule import Rule
+from posse.core.select import RANDOMISED
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue
+from posse.families import family_of
 from posse.model import Prior
 from posse.policies import POLICIES, EbmUCB, make_policy
 from posse.simulation import simulate
@@ -158,6 +164,11 @@ def test_the_site_of_a_rating_is_that_of_five_clicks_at_once(stars):
 WITH_STARS = """
 import numpy as np
 from posse import Posse
+from posse import Posse
+from posse.core.core import Core
+from posse.core.noticing import ALL_TASKS
+from posse.core.rule import Rule
+from posse.core.select import RANDOMISED
 from posse.environments import SyntheticWorld
 from posse.policies import EbmUCB
 from posse.simulation import simulate
@@ -191,3 +202,37 @@ def test_one_line_makes_a_family_known_everywhere(tmp_path):
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{WITH_STARS}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_forgetting_of_ones_own_lets_all_tasks_start_again_at_the_times_it_says():
+    found = {}
+    exec(EXAMPLES[3], found)
+    rule, rng = Rule(RANDOMISED, 0.0, 0.0), np.random.default_rng(3)
+    forgetting = found["Announced"]([100.0], half_life=1e4)
+    core = Core(1, 1, family=family_of("number"), rule=rule, forgetting=forgetting)
+    core.take_tasks(core.reserve_tasks(2))
+    x = np.ones(1)
+    for time in range(100):
+        core.learn(time % 2, 0, x, 5.0 + rng.normal(), float(time))
+    before = core.count(99.0)
+    core.learn(0, 0, x, 0.0, 100.0)
+    assert [(change.time, change.task) for change in core.changes] == [(100.0, ALL_TASKS)]
+    assert before > 60.0
+    assert core.count(100.0) < 5.0
+    core.learn(0, 0, x, 0.0, 101.0)
+    assert len(core.changes) == 1
+
+
+def test_a_prior_mean_of_ones_own_lets_new_tasks_start_like_those_nearby():
+    found = {}
+    exec(EXAMPLES[4], found)
+    names, closeness, rng = found["NAMES"], found["closeness"], np.random.default_rng(5)
+    places = {f"s{place}": np.array([46.0, 6.0]) + rng.random(2) * [1.5, 3.0] for place in range(60)}
+    stores = Posse(arms=["a", "b"], features=None, task_features=names, seed=1)
+    stores.set_task_features({store: closeness(*place) for store, place in places.items()})
+    tasks = [store for store in places for _ in range(30)]
+    truth = {store: 4.0 * closeness(*place)["zurich"] for store, place in places.items()}
+    rewards = [truth[store] + rng.normal() for store in tasks]
+    stores.learn_many({"task": tasks, "arm": ["a"] * len(tasks), "reward": rewards})
+    stores.set_task_features({"near": closeness(47.4, 8.5), "far": closeness(46.0, 6.1)})
+    assert stores.expected("near").mean["a"] - stores.expected("far").mean["a"] > 2.5
