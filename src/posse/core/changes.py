@@ -26,15 +26,18 @@ from posse.core.store import (
     COUNT,
     DECAY,
     FIRST,
+    FRACTIONS,
     INFORMATION,
     LAST,
     MOMENT,
     N_TOTALS,
+    NEGATIVES,
     OPEN,
     PRECISION,
     REWARD,
     SQUARES,
     TIME,
+    ZEROS,
     Store,
     n_triangle,
     pair_width,
@@ -52,6 +55,21 @@ def count_reward(pairs: Array, slot: int, d: int, reward: float, w: float) -> No
     pairs[slot, at + COUNT] += 1.0
     pairs[slot, at + SQUARES] += reward * reward
     pairs[slot, at + INFORMATION] += w
+    count_kind(pairs, slot, at, reward, 1.0)
+
+
+@compiled
+def count_kind(pairs: Array, slot: int, at: int, reward: float, weight: float) -> None:
+    """Count a reward among those that are 0, that have a fraction and that are below 0; ``at`` is where totals begin.
+
+    So findings know which family of rewards they look like.
+    """
+    if reward == 0.0:
+        pairs[slot, at + ZEROS] += weight
+    elif reward != math.floor(reward):
+        pairs[slot, at + FRACTIONS] += weight
+    if reward < 0.0:
+        pairs[slot, at + NEGATIVES] += weight
 
 
 @compiled
@@ -169,6 +187,8 @@ def replace_reward(
     count_news(numbers, 1, 0, now)
     weight = max(math.exp(totals[DECAY] - decay_at), FAINTEST)
     totals[SQUARES] += weight * (new * new - old * old)
+    count_kind(store.pairs, slot, totals_at(d), old, -weight)
+    count_kind(store.pairs, slot, totals_at(d), new, weight)
     believe(store, work, slot, arm, task, x)
     if store.family == NUMBER:
         change_site(store, work, slot, arm, x, 0.0, weight * (new - old))
@@ -195,6 +215,8 @@ def replace_in_sums(
     age_silently(pairs, store.factors, slot, d, age_at(now, store.ageing))
     weight = max(math.exp(pairs[slot, totals_at(d) + DECAY] - decay_at), FAINTEST)
     pairs[slot, totals_at(d) + SQUARES] += weight * (new * new - old * old)
+    count_kind(pairs, slot, totals_at(d), old, -weight)
+    count_kind(pairs, slot, totals_at(d), new, weight)
     for i in range(d):
         pairs[slot, n_triangle(d) + i] += weight * (new - old) * x[i]
     raise_squares(pairs, slot, d)

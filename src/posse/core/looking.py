@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posse.core.contents import slots_of
 from posse.core.levels import NOISE, least_noise
 from posse.core.state import AT_LAST, NEWS
-from posse.core.store import LEVERAGE, REWARD, REWARDS
+from posse.core.store import COUNT, FRACTIONS, LEVERAGE, NEGATIVES, REWARD, REWARDS, ZEROS, totals_at
 from posse.families.sites import NUMBER
 from posse.model.findings import Unusual
+from posse.model.wrong_family import Kinds, groups_of
 
 if TYPE_CHECKING:
     from posse.core.core import Core
@@ -41,6 +43,23 @@ def products_of(core: Core, now: float) -> Array:
     products[d, d] = sums.squares.sum()
     whole: Array = products + np.triu(products, 1).T
     return whole
+
+
+def kinds_of(core: Core, now: float, intercept: int | None) -> Kinds:
+    """Return what numbers look like; ``intercept`` is the column that is always 1, without which means are unknown."""
+    d, state = core.n_features, core.state
+    sums, slots = core.sums(None, now), slots_of(state, None)
+    kept = state.store.pairs[slots, totals_at(d) :]
+    # These sums are as of when each pair was last aged.
+    share = sums.counts / np.maximum(kept[:, COUNT], 1e-300)
+    zeros, fractions, negatives = (float(share @ kept[:, kind]) for kind in (ZEROS, FRACTIONS, NEGATIVES))
+    gram, upper = np.zeros((len(slots), d, d)), np.triu_indices(d)
+    gram[:, *upper] = gram[:, upper[1], upper[0]] = sums.gram
+    return Kinds(
+        rewards=float(sums.counts.sum()), zeros=zeros, fractions=fractions, negatives=negatives,
+        total=None if intercept is None else float(sums.moment[:, intercept].sum()), squares=float(sums.squares.sum()),
+        groups=groups_of(gram, sums.moment, sums.squares, sums.counts, intercept),
+    )  # fmt: skip
 
 
 def context_squares_of(core: Core) -> Array:

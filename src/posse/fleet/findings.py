@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.core.looking import estimated_at, is_late, products_of, unusual_of
+from posse.core.looking import estimated_at, is_late, kinds_of, products_of, unusual_of
 from posse.features.categories import OneHot
 from posse.fleet.expecting import reward_range
 from posse.model.findings import Names, Seen, data_findings, unusual_findings
+from posse.model.wrong_family import wrong_family
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
@@ -91,6 +92,9 @@ def findings_of(fleet: Fleet) -> list[str]:
         if len(fleet.arms) == 1:
             found.append("there is one arm only, so there is nothing to choose: add another with add_arm")
         found += map(str, unseen_categories(spec, columns))
+        if not linked:
+            wrong = wrong_family(kinds_of(core, fleet.now, 0 if spec.intercept else None))
+            found += [] if wrong is None else [str(wrong)]
         if fleet.fades:
             found += drift_findings(fleet)
         unusual = unusual_of(core) if fleet.settings.prior == "evidence" and products[-1, -1] > 0 else None
