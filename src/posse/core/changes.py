@@ -100,7 +100,7 @@ def learn_row(
     d, slot, row = x.shape[0], store.slot[task, arm], -1
     age(store, work, slot, task, arm, now, 0.0)
     mean, variance = believe(store, work, slot, arm, task, x)
-    w, h = site(store.family, reward, 1.0, mean, variance)
+    w, h = site(store.family, reward, 1.0, mean, variance, store.dispersion[arm])
     change_site(store, work, slot, arm, x, w, h)
     count_reward(store.pairs, slot, d, reward, w)
     count_news(numbers, 1, 1, now)
@@ -113,16 +113,16 @@ def learn_row(
 @compiled
 def learn_one(
     family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
-    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, told: Array,
-    summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
-    row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
+    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, dispersion: Array,
+    told: Array, summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array,
+    row_links: IntArray, row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
     column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
     task: int, arm: int, x: Array, reward: float, now: float, is_open: bool,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Learn one reward as :func:`learn_row` does, and return its serial too; arrays cost less to pass than tuples."""
     store = Store(
-        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, told,
-        summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
+        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart,
+        dispersion, told, summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
     )  # fmt: skip
     work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
     row, decay = learn_row(store, work, numbers, task, arm, x, reward, now, is_open)
@@ -198,7 +198,7 @@ def replace_reward(
     before = weight * values[PRECISION]
     change_site(store, work, slot, arm, x, -before, -weight * values[MOMENT])
     mean, variance = believe(store, work, slot, arm, task, x)
-    w, h = site(store.family, new, weight, mean, variance)
+    w, h = site(store.family, new, weight, mean, variance, store.dispersion[arm])
     change_site(store, work, slot, arm, x, w, h)
     totals[INFORMATION] += w - before
     values[REWARD], values[PRECISION], values[MOMENT] = new, w / weight, h / weight

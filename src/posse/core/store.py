@@ -59,6 +59,7 @@ class Store(NamedTuple):
     prior: Array  # (K, 2d + 1, d) Q, squared pivots of Q (P has none below s2 w times these), and Sigma
     shared: Array  # (K, D + 1, D) Phi, and m
     apart: Array  # (K, d, d) by which covariance tasks differ more about which nothing is known
+    dispersion: Array  # (K,) of counts: their variance is m + dispersion m^2; 0 is Poisson
     # What changes with rewards, beside pairs and the posterior of what tasks share.
     told: Array  # (K, D + 1, D) precision and moment of the shared coefficients: prior plus all messages
     summed_at: Array  # (1,) when messages were last summed: those of older pairs are as of then
