@@ -16,7 +16,8 @@ import numpy as np
 from posse.core.compiler import compiled
 from posse.core.linalg import dot, multiply
 from posse.core.pair import Work, new_work, pair_posterior
-from posse.core.store import DECAY, DECAY_AT, FIRST, NEXT, REWARD, Store, totals_at
+from posse.core.rows import KEPT_ROWS
+from posse.core.store import COUNT, DECAY, DECAY_AT, FIRST, NEXT, REWARD, Store, totals_at
 
 if TYPE_CHECKING:
     from posse.core.sums import Pairs
@@ -28,7 +29,7 @@ PULL = 20.0  # towards the centre, in units of information
 LEAST, MOST = 1e-6, 1e3
 LARGEST_MOVE = 1.5  # of a logarithm in one round
 ROUNDS = 3  # of a step
-MOST_PAIRS, MOST_ROWS = 64, 2048  # of an arm that are looked at
+MOST_ROWS = 2048  # of an arm that are looked at, about
 LARGEST_EXPONENT = 30.0  # of a rate
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(6)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -100,8 +101,10 @@ class Seen(NamedTuple):
 def _seen(store: Store, pairs: Pairs, arm: int) -> Seen:
     """Return the kept rows of an arm; of some pairs, evenly spread, where there are very many."""
     slots = pairs.of_arm(arm)
-    slots = slots[np.unique(np.linspace(0, slots.size - 1, min(slots.size, MOST_PAIRS)).astype(np.int64))]
-    rows = np.empty((MOST_ROWS, 4))
+    kept = float(np.minimum(store.pairs[slots, totals_at(pairs.d) + COUNT], KEPT_ROWS).sum())
+    count = min(slots.size, int(slots.size * MOST_ROWS / max(kept, 1.0)))
+    slots = slots[np.linspace(0, slots.size - 1, count).astype(np.int64)]
+    rows = np.empty((2 * MOST_ROWS, 4))  # open ones are kept beyond that number
     rows = rows[: believe_rows(store, new_work(pairs.d, store.told.shape[2]), slots, rows)]
     rewards, weight, mean, variance = rows.T
     rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, LARGEST_EXPONENT))

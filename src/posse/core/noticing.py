@@ -94,7 +94,9 @@ class OfFamily:
         shift = TASK_SHIFT * math.sqrt(max(known, 0.0))
         mean = before.mean + np.array([0.0, -shift, -WORLD_SHIFT, shift, WORLD_SHIFT])
         with np.errstate(all="ignore"):
-            likelihood = predicted(self._family, reward, mean, np.full(mean.size, before.sd**2), before.dispersion).log_likelihood
+            likelihood = predicted(
+                self._family, reward, mean, np.full(mean.size, before.sd**2), before.dispersion
+            ).log_likelihood
         below, all_below, above, all_above = (likelihood[1:] - likelihood[0]).tolist()
         return [(below, all_below), (above, all_above)]
 

@@ -114,7 +114,10 @@ class Binary(Linked):
         return (rng.random((len(expected), 1)) < expected).astype(np.float64)
 
     def curve(
-        self, rewards: Array, predictor: Array, dispersion: float = 0.0  # noqa: ARG002 -- clicks have none
+        self,
+        rewards: Array,
+        predictor: Array,
+        dispersion: float = 0.0,  # noqa: ARG002 -- clicks have none
     ) -> tuple[Array, Array, Array, Array]:
         """Return log likelihoods, probabilities, and their two derivatives by the logit."""
         mean = 0.5 * (1.0 + np.tanh(0.5 * predictor))

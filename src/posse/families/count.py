@@ -18,7 +18,7 @@ from posse.types import Array, ArrayLike, BoolArray
 
 LARGEST_EXPONENT = 300.0  # of a rate whose square is still a number
 ROUNDS = 100  # at most: halvings of the widest bracket end before
-FAINTEST_DISPERSION, NEARLY_POISSON = 1e-6, 1e-4  # below which counts are Poisson's: of a, and of a times a rate
+NEARLY_POISSON = 1e-3  # of a dispersion times a rate, below which counts are Poisson's
 LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
 
 
@@ -89,7 +89,7 @@ def dispersed_site(
 
     Where :math:`a \mu` is nothing, it is Poisson's.
     """
-    if dispersion <= FAINTEST_DISPERSION or dispersion * (math.exp(min(m + 0.5 * v, 30.0)) + reward) < NEARLY_POISSON:
+    if dispersion * (math.exp(min(m + 0.5 * v, 30.0)) + reward) < NEARLY_POISSON:
         w, h = site(reward, weight, m, v, m, v, close)
         return w, h
     r = 1.0 / dispersion
@@ -160,14 +160,12 @@ class Count(Linked):
         """Return counts with these rates and a variance of m + dispersion m^2 (negative binomial)."""
         return rng.poisson(rng.gamma(1.0 / dispersion, dispersion * expected)).astype(np.float64)
 
-    def curve(
-        self, rewards: Array, predictor: Array, dispersion: float = 0.0
-    ) -> tuple[Array, Array, Array, Array]:
+    def curve(self, rewards: Array, predictor: Array, dispersion: float = 0.0) -> tuple[Array, Array, Array, Array]:
         """Return log likelihoods up to a constant, rates, and their two derivatives by the logarithm.
 
         Of dispersed counts the rates and slopes are those by which scores and information are like those of others.
         """
-        if dispersion > FAINTEST_DISPERSION:
+        if dispersion > 0.0:
             total, logit = rewards + 1.0 / dispersion, predictor + math.log(dispersion)
             share = 0.5 * (1.0 + np.tanh(0.5 * logit))
             slope = total * share * (1.0 - share)

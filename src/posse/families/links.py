@@ -175,9 +175,7 @@ class Predicted(NamedTuple):
     moment: Array
 
 
-def predicted(
-    family: LinkedFamily, reward: float, mean: Array, variance: Array, dispersion: float = 0.0
-) -> Predicted:
+def predicted(family: LinkedFamily, reward: float, mean: Array, variance: Array, dispersion: float = 0.0) -> Predicted:
     """Return how probable a reward was under every belief N(mean, variance), and its site there.
 
     Examples

@@ -13,7 +13,7 @@ from posse.families.links import FAINTEST
 NUMBER = 0  # the family that is not among those with a link
 COUNT = LINKED["count"].code
 CLOSE = 1e-5  # of a move, in standard deviations: what is left is its square
-CLOSE_AGAIN = 1e-3  # likewise where a site is made again, and will be once more
+CLOSE_AGAIN = 1e-3  # likewise where a site is made again, and will be once more, and of counts that scatter
 
 SIZES = (0.0, *(family.size for family in LINKED.values()))
 """How much predictors of every family differ, arms and tasks taken together."""
@@ -62,7 +62,7 @@ def site(family: int, reward: float, weight: float, m: float, v: float, dispersi
     if not v > 0.0:  # of a context of zeros, which says nothing
         return FAINTEST, 0.0
     if family == COUNT and dispersion > 0.0:
-        w, h = dispersed_site(reward, weight, m, v, CLOSE, dispersion)
+        w, h = dispersed_site(reward, weight, m, v, CLOSE_AGAIN, dispersion)
         return w, h
     w, h = linked_site(family, reward, weight, m, v, m, v, CLOSE)
     return w, h

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
     from posse.types import Array
 
+FAR_FROM_POISSON, FEWEST_COUNTS = 1.5, 50  # times a mean, from which a variance is worth a sentence; counts of an arm
 LATE = 2.0  # times the growth of rewards at which the population should have been estimated
 
 
@@ -102,6 +103,8 @@ def findings_of(fleet: Fleet) -> list[str]:
             return found
         if linked:
             varies, mean = reward_range(fleet)
+            if fleet.rewards == "count":
+                found += scattered_counts(fleet)
             if not varies:
                 found.append(f"every reward is {mean:g}: rates beyond those seen cannot be told apart")
             # Noise is known, so it is neither quiet nor uneven, nor to be told from differences between tasks.
@@ -113,6 +116,24 @@ def findings_of(fleet: Fleet) -> list[str]:
                 "estimates have failed or are late (the log named posse says why)"
             )
         return found
+
+
+def scattered_counts(fleet: Fleet) -> list[str]:
+    """Return a sentence about counts that scatter far more than Poisson's; the lock must be held."""
+    plain, dispersion = fleet.core.plain_sums(), fleet.core.state.population.dispersion
+    total, counts = (
+        np.bincount(plain.arms, weights=part, minlength=dispersion.size) for part in (plain.total, plain.counts)
+    )
+    times = 1.0 + dispersion * total / np.maximum(counts, 1.0)
+    far = (times > FAR_FROM_POISSON) & (counts >= FEWEST_COUNTS)
+    if not far.any():
+        return []
+    least, most = (f"{value:.2g}" for value in (dispersion[far].min(), dispersion[far].max()))
+    between = least if least == most else f"{least} to {most}"
+    return [
+        f"counts scatter more than Poisson's law says: their variance is up to {times[far].max():.2g} times their mean "
+        f"(mean + {between} mean^2, as learned), and intervals allow for it"
+    ]
 
 
 def _seen(fleet: Fleet, products: Array) -> Seen:

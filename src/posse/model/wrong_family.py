@@ -25,6 +25,7 @@ FREE = 5.0  # degrees of freedom of a group
 MOST_GROUPS = 2000
 ROUNDS, LARGEST_POWER = 30, 6.0
 EXACT = 1e-6
+LARGEST = 1e60  # of a sum: squares of larger ones are no numbers
 
 
 class Groups(NamedTuple):
@@ -201,7 +202,8 @@ def groups_of(gram: Array, moment: Array, squares: Array, counts: Array, interce
     """
     nothing = np.zeros(0)
     d = moment.shape[1]
-    chosen = np.flatnonzero(counts >= d + FREE)
+    moderate = (np.abs(gram).max(axis=(1, 2)) < LARGEST) & (np.abs(moment).max(axis=1) < LARGEST)
+    chosen = np.flatnonzero((counts >= d + FREE) & moderate & (squares < LARGEST))
     if intercept is None or not chosen.size:
         return Groups(nothing, nothing, nothing, nothing)
     if chosen.size > MOST_GROUPS:

@@ -40,11 +40,14 @@ def _groups(view: View, known: pl.Series, reward: np.ndarray) -> Groups:
     """Return rewards by task, arm and features that are no numbers, around a regression on those that are."""
     import polars as pl
 
-    contexts = view.log.contexts.select(view.features).filter(known)
+    features = [name for name in view.features if name in view.log.features]
+    contexts = view.log.contexts.select(features).filter(known) if features else pl.DataFrame()
     numbers = [name for name, kind in contexts.schema.items() if kind.is_numeric() or kind == pl.Boolean()]
     other = [name for name in contexts.columns if name not in numbers]
-    columns = contexts.select(pl.col(numbers).cast(pl.Float64).fill_null(0.0).fill_nan(0.0)) if numbers else None
-    X = np.ones((reward.size, 1)) if columns is None else np.column_stack([np.ones(reward.size), columns.to_numpy()])
+    X = np.ones((reward.size, 1))
+    if numbers:
+        columns = contexts.select(pl.col(numbers).cast(pl.Float64)).to_numpy()
+        X = np.column_stack([X, np.where(np.isfinite(columns), columns, 0.0)])
     d = X.shape[1]
     labels = view.frame.filter(known).select("task", "arm")
     if other:
