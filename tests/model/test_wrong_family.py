@@ -154,8 +154,8 @@ def test_what_was_corrected_forgotten_merged_and_saved_counts(tmp_path):
 
 
 def test_old_rewards_fade_together_with_their_kinds():
-    fleet = Posse([0, 1, 2, 3], FEATURES, rewards="number", seed=0, drift=1.0, clock=lambda: 4.0 * 86400)
-    table = table_of(poisson, 1).with_columns(time=pl.int_range(3000) * 86.4)
+    fleet = Posse([0, 1, 2, 3], FEATURES, rewards="number", seed=0, drift=3.0, clock=lambda: 4.0 * 86400)
+    table = table_of(revenue, 1).with_columns(time=pl.int_range(3000) * 86.4)
     fleet.learn_many(table, time="time")
-    assert fleet.n_rewards < 2000
-    assert said(table, fleet)[0] == ["count"]
+    assert fleet.n_rewards < 2500
+    assert said(table, fleet)[0] == ["revenue"]

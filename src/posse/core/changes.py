@@ -115,9 +115,9 @@ def learn_one(
     family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
     weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, dispersion: Array,
     told: Array, summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array,
-    row_links: IntArray, row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
-    column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
-    task: int, arm: int, x: Array, reward: float, now: float, is_open: bool,
+    row_links: IntArray, row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array,
+    through: Array, column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array,
+    numbers: Array, task: int, arm: int, x: Array, reward: float, now: float, is_open: bool,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Learn one reward as :func:`learn_row` does, and return its serial too; arrays cost less to pass than tuples."""
     store = Store(

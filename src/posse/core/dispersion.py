@@ -110,7 +110,7 @@ def _seen(store: Store, pairs: Pairs, arm: int) -> Seen:
     rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, LARGEST_EXPONENT))
     values, places = np.unique(rewards, return_inverse=True)
     typical = float(weight @ rewards / weight.sum()) if rewards.size else 0.0
-    return Seen(rewards, weight, rates, typical, values, np.bincount(places, weight, values.size))
+    return Seen(rewards, weight, rates, typical, values, np.asarray(np.bincount(places, weight), dtype=np.float64))
 
 
 def centre_of(logarithm: Array) -> float:

@@ -9,10 +9,21 @@ import numpy as np
 from posse.core.contents import slots_of
 from posse.core.levels import NOISE, least_noise
 from posse.core.state import AT_LAST, NEWS
-from posse.core.store import COUNT, FRACTIONS, LEVERAGE, NEGATIVES, REWARD, REWARDS, ZEROS, totals_at
+from posse.core.store import (
+    COUNT,
+    FRACTIONS,
+    LEVERAGE,
+    NEGATIVES,
+    REWARD,
+    REWARDS,
+    SQUARES,
+    ZEROS,
+    n_triangle,
+    totals_at,
+)
 from posse.families.sites import NUMBER
 from posse.model.findings import Unusual
-from posse.model.wrong_family import Kinds, groups_of
+from posse.model.wrong_family import Kinds, groups_of, largest_groups
 
 if TYPE_CHECKING:
     from posse.core.core import Core
@@ -45,20 +56,25 @@ def products_of(core: Core, now: float) -> Array:
     return whole
 
 
-def kinds_of(core: Core, now: float, intercept: int | None) -> Kinds:
-    """Return what numbers look like; ``intercept`` is the column that is always 1, without which means are unknown."""
-    d, state = core.n_features, core.state
-    sums, slots = core.sums(None, now), slots_of(state, None)
-    kept = state.store.pairs[slots, totals_at(d) :]
-    # These sums are as of when each pair was last aged.
-    share = sums.counts / np.maximum(kept[:, COUNT], 1e-300)
-    zeros, fractions, negatives = (float(share @ kept[:, kind]) for kind in (ZEROS, FRACTIONS, NEGATIVES))
-    gram, upper = np.zeros((len(slots), d, d)), np.triu_indices(d)
-    gram[:, *upper] = gram[:, upper[1], upper[0]] = sums.gram
+def kinds_of(core: Core, intercept: int | None) -> Kinds:
+    """Return what numbers look like; ``intercept`` is the column that is always 1, without which means are unknown.
+
+    Sums are as of when each pair was last aged: what they look like does not depend on that.
+    """
+    d, pairs, slots = core.n_features, core.state.store.pairs, slots_of(core.state, None)
+    at, first = totals_at(d), n_triangle(d)
+
+    def total(column: int) -> float:
+        return float(pairs[slots, column].sum())
+
+    counts = pairs[slots, at + COUNT]
+    chosen = largest_groups(counts, d)
+    some = pairs[slots[chosen]]
     return Kinds(
-        rewards=float(sums.counts.sum()), zeros=zeros, fractions=fractions, negatives=negatives,
-        total=None if intercept is None else float(sums.moment[:, intercept].sum()), squares=float(sums.squares.sum()),
-        groups=groups_of(gram, sums.moment, sums.squares, sums.counts, intercept),
+        rewards=float(counts.sum()), zeros=total(at + ZEROS), fractions=total(at + FRACTIONS),
+        negatives=total(at + NEGATIVES), total=None if intercept is None else total(first + intercept),
+        squares=total(at + SQUARES),
+        groups=groups_of(some[:, :first], some[:, first:at], some[:, at + SQUARES], counts[chosen], intercept),
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def findings_of(fleet: Fleet) -> list[str]:
             found.append("there is one arm only, so there is nothing to choose: add another with add_arm")
         found += map(str, unseen_categories(spec, columns))
         if not linked:
-            wrong = wrong_family(kinds_of(core, fleet.now, 0 if spec.intercept else None))
+            wrong = wrong_family(kinds_of(core, 0 if spec.intercept else None))
             found += [] if wrong is None else [str(wrong)]
         if fleet.fades:
             found += drift_findings(fleet)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.types import Array
+from posse.types import Array, IntArray
 
 # The constants were chosen on seeds 500 to 539 of tests/model/test_wrong_family.py's worlds; it reports 0 to 39.
 FEWEST, FEWEST_ABOVE = 50, 5  # rewards, and those that are not 0
@@ -24,7 +24,7 @@ FEWEST_GROUPS, WIDE = 8, 0.25  # groups, and the standard deviation of the logar
 FREE = 5.0  # degrees of freedom of a group
 MOST_GROUPS = 2000
 ROUNDS, LARGEST_POWER = 30, 6.0
-EXACT = 1e-6
+EXACT, NO_NOISE = 1e-6, 1e-9  # shares of the rewards, and of their squares
 LARGEST = 1e60  # of a sum: squares of larger ones are no numbers
 
 
@@ -147,7 +147,7 @@ def _ratio(kinds: Kinds) -> float:
     """Return variance over mean of rewards, within groups where there are any."""
     groups = kinds.groups
     if groups.freedom.sum() >= FEWEST:
-        return float((groups.freedom @ groups.variance) / max(groups.freedom @ groups.mean, 1e-300))
+        return float(groups.freedom @ groups.variance) / max(float(groups.freedom @ groups.mean), 1e-300)
     assert kinds.total is not None
     mean = kinds.total / kinds.rewards
     return (kinds.squares / kinds.rewards - mean * mean) / mean
@@ -164,8 +164,9 @@ def growth(groups: Groups) -> tuple[float, bool]:
     of few rewards of heavy tails mostly show too little, which logarithms of them would take for a small variance.
     """
     some = (groups.mean > 0) & (groups.freedom >= FREE)
-    mean, variance, freedom, rewards = (part[some] for part in groups)
-    if mean.size < FEWEST_GROUPS or not (variance > 0).all():
+    mean, variance = groups.mean[some], groups.variance[some]
+    freedom, rewards = groups.freedom[some], groups.rewards[some]
+    if mean.size < FEWEST_GROUPS or not bool((variance > 0).all()):
         return 0.0, False
     x = np.log(mean)
     x -= np.average(x, weights=freedom)
@@ -189,12 +190,21 @@ def growth(groups: Groups) -> tuple[float, bool]:
     return power, power > SURELY * error
 
 
+def largest_groups(counts: Array, d: int) -> IntArray:
+    """Return which groups have enough rewards to tell a variance; of very many, those with the most."""
+    chosen = np.flatnonzero(counts >= d + FREE)
+    if chosen.size > MOST_GROUPS:
+        chosen = chosen[np.argpartition(-counts[chosen], MOST_GROUPS)[:MOST_GROUPS]]
+    return np.sort(chosen)
+
+
 def groups_of(gram: Array, moment: Array, squares: Array, counts: Array, intercept: int | None) -> Groups:
-    """Return groups from sums of products of contexts and rewards.
+    """Return groups, of :func:`largest_groups`, from sums of products of contexts and rewards.
 
     Parameters
     ----------
-    gram : ndarray of shape (n, d, d)
+    gram : ndarray of shape (n, d (d + 1) / 2)
+        Upper triangles, row after row.
     moment : ndarray of shape (n, d)
     squares, counts : ndarrays of shape (n,)
     intercept : int or None
@@ -202,17 +212,17 @@ def groups_of(gram: Array, moment: Array, squares: Array, counts: Array, interce
     """
     nothing = np.zeros(0)
     d = moment.shape[1]
-    moderate = (np.abs(gram).max(axis=(1, 2)) < LARGEST) & (np.abs(moment).max(axis=1) < LARGEST)
-    chosen = np.flatnonzero((counts >= d + FREE) & moderate & (squares < LARGEST))
-    if intercept is None or not chosen.size:
+    if intercept is None or not counts.size:
         return Groups(nothing, nothing, nothing, nothing)
-    if chosen.size > MOST_GROUPS:
-        chosen = chosen[np.argsort(-counts[chosen], kind="stable")[:MOST_GROUPS]]
-    gram, moment, squares, counts = gram[chosen], moment[chosen], squares[chosen], counts[chosen]
-    fitted = (np.linalg.pinv(gram, hermitian=True, rcond=1e-10) @ moment[:, :, None])[:, :, 0]
+    sizes = np.maximum(np.maximum(np.abs(gram).max(axis=1), np.abs(moment).max(axis=1)), squares)
+    chosen = np.flatnonzero(sizes < LARGEST)
+    moment, squares, counts = moment[chosen], squares[chosen], counts[chosen]
+    whole, upper = np.zeros((chosen.size, d, d)), np.triu_indices(d)
+    whole[:, *upper] = whole[:, upper[1], upper[0]] = gram[chosen]
+    fitted = (np.linalg.pinv(whole, hermitian=True, rcond=1e-10) @ moment[:, :, None])[:, :, 0]
     left = squares - (fitted * moment).sum(axis=1)
     freedom = counts - d
-    variance = np.maximum(left, 1e-10 * squares) / freedom
-    there = variance > 0  # not where all are 0
+    variance = left / freedom
+    there = left > NO_NOISE * squares
     mean = moment[:, intercept] / counts
     return Groups(mean[there], variance[there], freedom[there], counts[there])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.logs.checks.view import View
-from posse.model.wrong_family import FREE, MOST_GROUPS, Groups, Kinds, groups_of, wrong_family
+from posse.model.wrong_family import Groups, Kinds, groups_of, largest_groups, wrong_family
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,12 +53,12 @@ def _groups(view: View, known: pl.Series, reward: np.ndarray) -> Groups:
     if other:
         labels = labels.with_columns(contexts.select(pl.struct(other).hash().alias("other"))["other"])
     places = labels.with_row_index("row").group_by(labels.columns, maintain_order=True).agg("row")["row"]
-    sizes = places.list.len().to_numpy()
-    chosen = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
-    chosen = chosen[sizes[chosen] >= d + FREE]
-    gram, moment, squares = np.zeros((chosen.size, d, d)), np.zeros((chosen.size, d)), np.zeros(chosen.size)
+    sizes = places.list.len().to_numpy().astype(np.float64)
+    chosen = largest_groups(sizes, d)
+    upper, moment, squares = np.triu_indices(d), np.zeros((chosen.size, d)), np.zeros(chosen.size)
+    gram = np.zeros((chosen.size, upper[0].size))
     for place, group in enumerate(chosen.tolist()):
         rows = places[group].to_numpy()
-        gram[place], moment[place] = X[rows].T @ X[rows], X[rows].T @ reward[rows]
+        gram[place], moment[place] = (X[rows].T @ X[rows])[upper], X[rows].T @ reward[rows]
         squares[place] = reward[rows] @ reward[rows]
-    return groups_of(gram, moment, squares, sizes[chosen].astype(np.float64), 0)
+    return groups_of(gram, moment, squares, sizes[chosen], 0)
