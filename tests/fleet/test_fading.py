@@ -394,8 +394,11 @@ def test_old_clicks_fade_with_their_rows_and_are_made_again_as_what_they_still_c
             x, (reward, precision, h) = store.row_context[row], store.row_values[row, :DECAY_AT]
             e, q = x @ mean, x @ covariance @ x
             eta = e + np.sqrt(q) * NODES
-            value = np.exp(eta) if rewards == "count" else 1 / (1 + np.exp(-eta))
-            expected, slope = WEIGHTS @ value, WEIGHTS @ (value if rewards == "count" else value * (1 - value))
+            # Counts with dispersion a are y of y + 1/a clicks with the logit eta + log(a).
+            a = store.dispersion[fleet.names.arms.numbers[arm]]
+            clicks, shift = (reward + 1 / a, np.log(a)) if rewards == "count" else (1.0, 0.0)
+            value = 1 / (1 + np.exp(-eta - shift))
+            expected, slope = clicks * WEIGHTS @ value, clicks * WEIGHTS @ (value * (1 - value))
             assert_allclose(precision, slope, rtol=2e-3)
             assert_allclose(h, reward - expected + slope * e, rtol=2e-3, atol=2e-3)
 

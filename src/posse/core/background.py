@@ -259,7 +259,8 @@ class Background:
             numbers[number] += estimated.numbers[number] - self._numbers[number]
         store = live._replace(
             pairs=store.pairs, factors=store.factors, known=known, weight=weight, generation=store.generation,
-            noise=store.noise, prior=store.prior, shared=store.shared, apart=store.apart, told=store.told,
+            noise=store.noise,
+            prior=store.prior, shared=store.shared, apart=store.apart, dispersion=store.dispersion, told=store.told,
             summed_at=store.summed_at, row_values=values,
         )  # fmt: skip
         with defer_interrupts():

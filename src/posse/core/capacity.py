@@ -87,6 +87,7 @@ def new_store(family: int, ageing: Any, n_arms: int, d: int, n_task_features: in
         prior=np.zeros((n_arms, 2 * d + 1, d)),
         shared=np.zeros((n_arms, n_shared + 1, n_shared)),
         apart=np.zeros((n_arms, d, d)),
+        dispersion=np.zeros(n_arms),
         told=np.zeros((n_arms, n_shared + 1, n_shared)),
         summed_at=np.zeros(1),
         owner=np.full((n, 2), -1, dtype=np.int64),

@@ -24,13 +24,16 @@ from posse.core.store import (
     COUNT,
     DECAY,
     FIRST,
+    FRACTIONS,
     INFORMATION,
     MOMENT,
+    NEGATIVES,
     OPEN,
     PRECISION,
     REWARD,
     SQUARES,
     TIME,
+    ZEROS,
     Store,
     n_triangle,
     totals_at,
@@ -40,6 +43,20 @@ from posse.families.sites import NUMBER, site
 from posse.types import Array, BoolArray, IntArray
 
 EMPTY = (-1, -1, 0)  # of row_ends: no list
+
+
+@inlined
+def count_kind(pairs: Array, slot: int, at: int, reward: float, weight: float) -> None:
+    """Count a reward among those that are 0, that have a fraction and that are below 0; ``at`` is where totals begin.
+
+    So findings know which family of rewards they look like.
+    """
+    if reward == 0.0:
+        pairs[slot, at + ZEROS] += weight
+    elif reward != math.floor(reward):
+        pairs[slot, at + FRACTIONS] += weight
+    if reward < 0.0:
+        pairs[slot, at + NEGATIVES] += weight
 
 
 @compiled
@@ -97,7 +114,9 @@ def add_number(
     pairs[slot, at + COUNT] += count
     pairs[slot, at + SQUARES] += weight * (reward * reward - old * old)
     pairs[slot, at + INFORMATION] += count
+    count_kind(pairs, slot, at, reward, weight)
     if count == 0.0:
+        count_kind(pairs, slot, at, old, -weight)
         raise_squares(pairs, slot, d)
     count_news(numbers, 1, count, now)
 
@@ -112,22 +131,24 @@ def add_linked(
     That one came when the log of the decay was ``decay``: minus its site and plus a site, and all sites of its pair are
     to be made again. Of a new reward the row is -1. Return where the reward is kept.
     """
-    task, arm, totals = store.owner[slot, 0], store.owner[slot, 1], store.pairs[slot, totals_at(x.shape[0]) :]
-    weight, w, h, step = 1.0, 0.0, 0.0, 1
+    task, arm, at = store.owner[slot, 0], store.owner[slot, 1], totals_at(x.shape[0])
+    totals, weight, w, h, step = store.pairs[slot, at:], 1.0, 0.0, 0.0, 1
     if row >= 0:
         values, step = store.row_values[row], 0
         weight = weight_since(store.pairs, slot, x.shape[0], decay)
         w, h = -weight * values[PRECISION], -weight * values[MOMENT]
         totals[SQUARES] -= weight * values[REWARD] * values[REWARD]
         store.plain[slot, 2 * x.shape[0]] += reward - values[REWARD]
+        count_kind(store.pairs, slot, at, values[REWARD], -weight)
     while step < 2:
         mean, variance = believe(store, work, slot, arm, task, x, now)
         if step == 1:
-            w, h = site(store.family, reward, weight, mean, variance)
+            w, h = site(store.family, reward, weight, mean, variance, store.dispersion[arm])
         change_site(store, work, slot, arm, x, w, h)
         totals[INFORMATION] += w
         step += 1
     totals[SQUARES] += weight * reward * reward
+    count_kind(store.pairs, slot, at, reward, weight)
     if row >= 0:
         values = store.row_values[row]
         values[REWARD], values[PRECISION], values[MOMENT] = reward, w / weight, h / weight
@@ -142,10 +163,11 @@ def add_linked(
 @compiled
 def learn_number(
     family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
-    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, told: Array,
-    summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
-    row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
-    column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
+    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, dispersion: Array,
+    told: Array, summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array,
+    row_links: IntArray, row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array,
+    through: Array, column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array,
+    numbers: Array,
     at: int, x: Array, reward: float, old: float, count: float, decay: float, now: float,
 ) -> tuple[float, int]:  # fmt: skip
     """Learn one number of slot ``at`` as :func:`add_number` does; return the log of the decay, and its serial.
@@ -153,8 +175,8 @@ def learn_number(
     Arrays cost less to pass than tuples.
     """
     store = Store(
-        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, told,
-        summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
+        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, dispersion,
+        told, summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
     )  # fmt: skip
     work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
     add_number(store, work, numbers, at, x, reward, old, count, decay, now)
@@ -164,10 +186,11 @@ def learn_number(
 @compiled
 def learn_linked(
     family: int, ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray,
-    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, told: Array,
-    summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
-    row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
-    column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
+    weight: Array, generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, dispersion: Array,
+    told: Array, summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array,
+    row_links: IntArray, row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array,
+    through: Array, column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array,
+    numbers: Array,
     at: int, x: Array, reward: float, row: int, decay: float, now: float, is_open: bool,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Learn a click or count of slot ``at`` as :func:`add_linked` does.
@@ -175,8 +198,8 @@ def learn_linked(
     Return where it is kept, the log of the decay, and its serial.
     """
     store = Store(
-        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, told,
-        summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
+        family, ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart, dispersion,
+        told, summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
     )  # fmt: skip
     work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
     row = add_linked(store, work, numbers, at, x, reward, row, decay, now, is_open)
@@ -204,6 +227,7 @@ def add_rows(
         totals[COUNT] += 1.0
         totals[SQUARES] += reward * reward
         totals[INFORMATION] += 1.0
+        count_kind(pairs, slot, totals_at(d), reward, 1.0)
         decay[n] = totals[DECAY]
         touch(factors, slot)
 
@@ -216,6 +240,8 @@ def replace_in_sums(
     age_silently(pairs, store.factors, slot, d, age_at(now, store.ageing))
     weight = max(math.exp(pairs[slot, totals_at(d) + DECAY] - decay_at), FAINTEST)
     pairs[slot, totals_at(d) + SQUARES] += weight * (new * new - old * old)
+    count_kind(pairs, slot, totals_at(d), old, -weight)
+    count_kind(pairs, slot, totals_at(d), new, weight)
     pairs[slot, n_triangle(d) : totals_at(d)] += weight * (new - old) * x
     raise_squares(pairs, slot, d)
     store.factors[slot, 0] = -1.0

@@ -685,8 +685,9 @@ class Core:
         centre = store.known[task] @ store.shared[arm, -1].reshape(-1, d)
         mean, sd, of_stranger, sd_of_stranger = out.tolist()
         return Believed(
-            mean, sd, of_stranger, sd_of_stranger, centre, store.prior[arm, d + 1 :], float(store.noise[arm])
-        )
+            mean, sd, of_stranger, sd_of_stranger, centre, store.prior[arm, d + 1 :], float(store.noise[arm]),
+            float(store.dispersion[arm]),
+        )  # fmt: skip
 
     def apply(self, event: Event) -> None:
         """Let what was noticed here or elsewhere count; without task and half-life the task is not known here."""

@@ -14,13 +14,14 @@ import numpy as np
 from posse.core import population as populations
 from posse.core.arms import prior_of_arm, symmetric
 from posse.core.capacity import copied
+from posse.core.dispersion import learn_dispersion
 from posse.core.forgetting import FADES, age_at
 from posse.core.population import STUDENT_FREEDOM, Population, Told, frame_of
 from posse.core.rule import set_silent
 from posse.core.state import AT_LAST, BEHIND, CLOCK, FAILURES, N_SLOTS, NEWS, RETRY_AT, TOTAL, Elsewhere, State
 from posse.core.store import GENERATIONS
 from posse.core.sums import Moments, Pairs, age_all
-from posse.families.sites import NUMBER
+from posse.families.sites import COUNT, NUMBER
 
 if TYPE_CHECKING:
     from posse.core.store import Store
@@ -195,9 +196,21 @@ class Climb:
         self.population, move = populations.improved(
             self.population, self.frame, self.family, self.messages, sums, rewards, self.arm_features
         )
+        if self.family == COUNT:
+            move = max(move, self._disperse(pairs))
         if self.robust:
             move = max(move, self._weigh(pairs, sums.distance))
             self.population = self.population._replace(last_move=np.array([move]))
+        return move
+
+    def _disperse(self, pairs: Pairs) -> float:
+        """Learn how counts of every arm scatter; return the largest relative move of their variance."""
+        store = self.store._replace(
+            noise=self.population.noise, prior=self.prior, told=self.told, shared=self.shared, known=self.known,
+            weight=self.weight,
+        )  # fmt: skip
+        dispersion, move = learn_dispersion(store, pairs, self.population.dispersion)
+        self.population = self.population._replace(dispersion=dispersion)
         return move
 
     def _moments(self, pairs: Pairs) -> Moments:
@@ -233,8 +246,9 @@ class Climb:
         size = messages.moment.shape[1]
         store = self.store._replace(noise=self.population.noise, prior=self.prior, known=self.known, weight=self.weight)
         store = store._replace(
-            told=self.told.copy(), shared=self.shared.copy(), generation=generations(store.noise.size)
-        )
+            told=self.told.copy(), shared=self.shared.copy(), generation=generations(store.noise.size),
+            dispersion=self.population.dispersion,
+        )  # fmt: skip
         factors, moments = pooled.factors.sum(axis=0), pooled.moments.sum(axis=0)
         for arm in range(store.noise.size):
             if not pairs.n_pairs[arm]:
@@ -271,6 +285,7 @@ class Climb:
             told=self.told,
             shared=self.shared,
             apart=effects.swapaxes(1, 2) @ self.scatter @ effects,
+            dispersion=self.population.dispersion,
             known=self.known,
             weight=self.weight,
         )
@@ -319,6 +334,7 @@ def with_arm(state: State, features: Array, first: Population, prior: Prior | No
         told=np.concatenate([store.told, told]),
         shared=np.concatenate([store.shared, shared]),
         apart=np.concatenate([store.apart, np.zeros((1, d, d))]),
+        dispersion=population.dispersion,
     )
     return state._replace(store=store, population=population, arm_features=rows, silent=np.append(state.silent, 0.0))
 

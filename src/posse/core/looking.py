@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posse.core.contents import slots_of
 from posse.core.levels import NOISE, least_noise
 from posse.core.state import AT_LAST, NEWS
-from posse.core.store import LEVERAGE, REWARD, REWARDS
+from posse.core.store import (
+    COUNT,
+    FRACTIONS,
+    LEVERAGE,
+    NEGATIVES,
+    REWARD,
+    REWARDS,
+    SQUARES,
+    ZEROS,
+    n_triangle,
+    totals_at,
+)
 from posse.families.sites import NUMBER
 from posse.model.findings import Unusual
+from posse.model.wrong_family import Kinds, groups_of, largest_groups
 
 if TYPE_CHECKING:
     from posse.core.core import Core
@@ -41,6 +54,28 @@ def products_of(core: Core, now: float) -> Array:
     products[d, d] = sums.squares.sum()
     whole: Array = products + np.triu(products, 1).T
     return whole
+
+
+def kinds_of(core: Core, intercept: int | None) -> Kinds:
+    """Return what numbers look like; ``intercept`` is the column that is always 1, without which means are unknown.
+
+    Sums are as of when each pair was last aged: what they look like does not depend on that.
+    """
+    d, pairs, slots = core.n_features, core.state.store.pairs, slots_of(core.state, None)
+    at, first = totals_at(d), n_triangle(d)
+
+    def total(column: int) -> float:
+        return float(pairs[slots, column].sum())
+
+    counts = pairs[slots, at + COUNT]
+    chosen = largest_groups(counts, d)
+    some = pairs[slots[chosen]]
+    return Kinds(
+        rewards=float(counts.sum()), zeros=total(at + ZEROS), fractions=total(at + FRACTIONS),
+        negatives=total(at + NEGATIVES), total=None if intercept is None else total(first + intercept),
+        squares=total(at + SQUARES),
+        groups=groups_of(some[:, :first], some[:, first:at], some[:, at + SQUARES], counts[chosen], intercept),
+    )  # fmt: skip
 
 
 def context_squares_of(core: Core) -> Array:

@@ -14,15 +14,18 @@ from posse.core.store import (
     DECAY,
     DECAY_AT,
     FIRST,
+    FRACTIONS,
     INFORMATION,
     MOMENT,
     N_TOTALS,
+    NEGATIVES,
     NEXT,
     OPEN,
     PRECISION,
     REWARD,
     SERIAL,
     SQUARES,
+    ZEROS,
     Store,
     totals_at,
 )
@@ -54,7 +57,7 @@ def merge_slots(
         totals, theirs = pair[at : at + N_TOTALS], source[at : at + N_TOTALS]
         for column in range(at):
             pair[column] += source[column]
-        for column in (COUNT, SQUARES, INFORMATION):
+        for column in (COUNT, SQUARES, INFORMATION, ZEROS, FRACTIONS, NEGATIVES):
             totals[column] += theirs[column]
         decays[place] = totals[DECAY] - theirs[DECAY]
         numbers[TOTAL] += theirs[COUNT]

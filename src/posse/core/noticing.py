@@ -56,6 +56,7 @@ class Believed(NamedTuple):
     centre: Array  # (d,) mean of the coefficients of a new task
     covariance: Array  # (d, d) of the population
     noise: float
+    dispersion: float = 0.0  # of counts
 
 
 class OfNumbers:
@@ -71,9 +72,9 @@ class OfNumbers:
         fresh = log_density(reward, before.new_mean, before.new_sd**2 + before.noise)
         return [(fresh - own, log_density(reward, before.mean, WIDER * variance) - own)]
 
-    def predicted(self, reward: float, mean: Array, variance: Array, noise: float) -> Predicted:
+    def predicted(self, reward: float, mean: Array, variance: Array, before: Believed) -> Predicted:
         """Return log densities under several beliefs, and the number itself, as it is learned."""
-        variance, error = variance + noise, reward - mean
+        variance, error = variance + before.noise, reward - mean
         gain = -0.5 * (np.minimum(error * error / variance, LARGEST_SURPRISE) + np.log(variance))
         return Predicted(gain, np.ones(mean.size), np.full(mean.size, reward))
 
@@ -93,13 +94,15 @@ class OfFamily:
         shift = TASK_SHIFT * math.sqrt(max(known, 0.0))
         mean = before.mean + np.array([0.0, -shift, -WORLD_SHIFT, shift, WORLD_SHIFT])
         with np.errstate(all="ignore"):
-            likelihood = predicted(self._family, reward, mean, np.full(mean.size, before.sd**2)).log_likelihood
+            likelihood = predicted(
+                self._family, reward, mean, np.full(mean.size, before.sd**2), before.dispersion
+            ).log_likelihood
         below, all_below, above, all_above = (likelihood[1:] - likelihood[0]).tolist()
         return [(below, all_below), (above, all_above)]
 
-    def predicted(self, reward: float, mean: Array, variance: Array, noise: float) -> Predicted:  # noqa: ARG002
+    def predicted(self, reward: float, mean: Array, variance: Array, before: Believed) -> Predicted:
         """Return log likelihoods, none too far below the best of them, and the sites that the reward is learned as."""
-        found = predicted(self._family, reward, mean, variance)
+        found = predicted(self._family, reward, mean, variance, before.dispersion)
         gain = found.log_likelihood
         return found._replace(log_likelihood=np.maximum(gain, gain.max() - 0.5 * LARGEST_SURPRISE))
 

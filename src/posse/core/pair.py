@@ -19,8 +19,10 @@ from posse.core.store import (
     COUNT,
     DECAY,
     INFORMATION,
+    N_TOTALS,
     SQUARES,
     TIME,
+    ZEROS,
     Store,
     n_triangle,
     totals_at,
@@ -239,6 +241,8 @@ def age_sums(pairs: Array, factors: Array, slot: int, d: int, share: float) -> N
     pairs[slot, at + COUNT] *= share
     pairs[slot, at + SQUARES] *= share
     pairs[slot, at + INFORMATION] *= share
+    for column in range(ZEROS, N_TOTALS):
+        pairs[slot, at + column] *= share
     pairs[slot, at + DECAY] += math.log(share)
     touch(factors, slot)
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from posse.core.arms import Pooled, common_width, inverse, pool_arms, priors_of_arms, symmetric, times
+from posse.core.dispersion import START, common_dispersion
 from posse.core.levels import (
     COVARIANCE_SHARE,
     HELD,
@@ -51,7 +52,7 @@ from posse.core.store import (
     SQUARED_LEVERAGE,
     TASKS,
 )
-from posse.families.sites import NUMBER, SIZES
+from posse.families.sites import COUNT, NUMBER, SIZES
 from posse.model.effects import effect_variances
 from posse.types import Array, BoolArray, IntArray
 
@@ -79,6 +80,7 @@ class Population(NamedTuple):
 
     covariance: Array  # (K, d, d) Sigma
     noise: Array  # (K,) s2
+    dispersion: Array  # (K,) of counts, see posse.core.dispersion
     prior_precision: Array  # (K, d, d) of the shared means before the rewards of their own arm
     prior_location: Array  # (K, d)
     scale: Array  # (1,) precision of shared means around M f, in standard features
@@ -114,6 +116,7 @@ def start_of(family: int, n_arms: int, d: int, groups: IntArray, arm_groups: Int
     return Population(
         covariance=np.tile(np.eye(d), (n_arms, 1, 1)),
         noise=np.ones(n_arms),
+        dispersion=np.full(n_arms, START if family == COUNT else 0.0),
         prior_precision=np.tile(precision * np.eye(d), (n_arms, 1, 1)),
         prior_location=np.zeros((n_arms, d)),
         scale=np.ones(1),
@@ -473,6 +476,7 @@ def with_prior(population: Population, prior: Prior) -> Population:
     return population._replace(
         covariance=prior.covariance.copy(),
         noise=prior.noise_variance.copy(),
+        dispersion=np.zeros(len(prior.covariance)),
         prior_precision=prior.shared_precisions,
         prior_location=prior.shared_location.copy(),
         centre=np.log([np.exp(np.log(prior.noise_variance).mean()), level]),
@@ -487,11 +491,12 @@ def with_arm(population: Population, features: Array, prior: Prior | None, first
     """
     d, frame = population.width.size, frame_of(population)
     if prior is not None:
-        covariance, noise = prior.covariance, prior.noise_variance
+        covariance, noise, dispersion = prior.covariance, prior.noise_variance, np.zeros(1)
         precision, location = prior.shared_precisions, prior.shared_location
     elif population.at_last[0] > 0:
         noise, level = np.exp(population.centre)
         noise, covariance = noise[None], level * population.target[None]
+        dispersion = common_dispersion(population.dispersion)
         row, _, _ = features_of(features)
         design = np.kron(row[-1][:, None], np.eye(d))
         width = frame.covariance(design.T @ population.common_covariance @ design)
@@ -499,11 +504,12 @@ def with_arm(population: Population, features: Array, prior: Prior | None, first
         precision = (frame.there.T @ inverse(width + more) @ frame.there)[None]
         location = (row[-1] @ population.common_mean)[None]
     else:
-        covariance, noise = first.covariance[:1], first.noise[:1]
+        covariance, noise, dispersion = first.covariance[:1], first.noise[:1], first.dispersion[:1]
         precision, location = first.prior_precision[:1], first.prior_location[:1]
     return population._replace(
         covariance=np.concatenate([population.covariance, covariance]),
         noise=np.concatenate([population.noise, noise]),
+        dispersion=np.concatenate([population.dispersion, dispersion]),
         prior_precision=np.concatenate([population.prior_precision, precision]),
         prior_location=np.concatenate([population.prior_location, location]),
         constant=np.append(population.constant, False),

@@ -96,7 +96,8 @@ def remake_sites(store: Store, work: Work, slot: int) -> None:
         e, q = dot(x, mean), dot(x, through)
         left = 1.0 - q * weight * values[PRECISION]
         if left > ALL_KNOWN and weight > FAINTEST:  # else the site is all that is known, or says nothing any more
-            w, h = site(store.family, values[REWARD], weight, (e - q * weight * values[MOMENT]) / left, q / left)
+            m, v = (e - q * weight * values[MOMENT]) / left, q / left
+            w, h = site(store.family, values[REWARD], weight, m, v, store.dispersion[arm])
             more, further = w - weight * values[PRECISION], h - weight * values[MOMENT]
             values[PRECISION], values[MOMENT] = w / weight, h / weight
             totals[INFORMATION] += more

@@ -15,7 +15,7 @@ from posse.core.state import N_SLOTS, N_TASKS, State
 from posse.core.store import GENERATIONS, pair_width
 from posse.families.sites import NUMBER
 
-BY_ARM = ("noise", "prior", "shared", "apart", "told")
+BY_ARM = ("noise", "prior", "shared", "apart", "dispersion", "told")
 BY_TASK = ("known", "given", "weight")
 BY_ROW = ("row_context", "row_values", "row_links")
 WHOLE = ("arm_features", "silent", "numbers")

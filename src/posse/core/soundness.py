@@ -133,6 +133,7 @@ def check_snapshot(saved: Mapping[str, Any], like: Mapping[str, Any], family: in
     require(np.unique(tasks * n_arms + arms).size == tasks.size, "one slot for every pair of task and arm")
     require(first_unsound(np.ascontiguousarray(sums), d, family != NUMBER) < 0, "sums that can be sums over rewards")
     require((saved["store.noise"] > 0).all() and np.isfinite(saved["store.noise"]).all(), "positive noise variances")
+    require((saved["store.dispersion"] >= 0).all() and np.isfinite(saved["store.dispersion"]).all(), "dispersions")
     require(is_positive_definite(saved["store.prior"][:, :d]), "positive definite precisions of the population")
     n_shared = saved["store.told"].shape[2]
     require(is_positive_definite(saved["store.told"][:, :n_shared]), "positive definite precisions of shared means")

@@ -17,8 +17,9 @@ from posse.core.compiler import inlined
 from posse.types import Array, BoolArray, IntArray
 
 # Columns of what is counted of a pair, behind its sums.
-COUNT, SQUARES, INFORMATION, TIME, DECAY = range(5)  # rewards, squares, site precisions; age at last, log of decay
-N_TOTALS = 5
+# Rewards, squares, site precisions; age at last, log of decay; rewards that are 0, that have a fraction, and below 0.
+COUNT, SQUARES, INFORMATION, TIME, DECAY, ZEROS, FRACTIONS, NEGATIVES = range(8)
+N_TOTALS = 8
 
 REWARD, PRECISION, MOMENT, DECAY_AT = range(4)  # of row_values: a reward, its site per unit of weight, DECAY back then
 NEXT, OPEN, SERIAL = range(3)  # of row_links
@@ -37,7 +38,7 @@ class Store(NamedTuple):
     ================== ====================================================
     0 to T             upper triangle of A, row after row
     T to T + d         b
-    T + d to T + d + 5 totals: COUNT, SQUARES, INFORMATION, TIME, DECAY
+    T + d to T + d + 8 totals: COUNT, SQUARES, ..., NEGATIVES
     ================== ====================================================
 
     A row of ``factors`` follows from it: the generation of the prior under which the factor was made, -1 if sums have
@@ -48,7 +49,7 @@ class Store(NamedTuple):
     # What a decision reads, see Beliefs.
     ageing: Array  # (4,) the clock of what fades, see posse.core.forgetting; the first is the half-life, inf for none
     slot: IntArray  # (N + 1, at least K), -1 for none
-    pairs: Array  # (S, T + d + 5)
+    pairs: Array  # (S, T + d + 8)
     factors: Array  # (S, 1 + T)
     known: Array  # (N + 1, 1 + p) features of tasks, the first is 1; the average where nothing is known
     given: BoolArray  # (N + 1,) whether something is known about the task
@@ -58,6 +59,7 @@ class Store(NamedTuple):
     prior: Array  # (K, 2d + 1, d) Q, squared pivots of Q (P has none below s2 w times these), and Sigma
     shared: Array  # (K, D + 1, D) Phi, and m
     apart: Array  # (K, d, d) by which covariance tasks differ more about which nothing is known
+    dispersion: Array  # (K,) of counts: their variance is m + dispersion m^2; 0 is Poisson
     # What changes with rewards, beside pairs and the posterior of what tasks share.
     told: Array  # (K, D + 1, D) precision and moment of the shared coefficients: prior plus all messages
     summed_at: Array  # (1,) when messages were last summed: those of older pairs are as of then

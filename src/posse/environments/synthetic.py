@@ -14,7 +14,7 @@ from posse.checks import number, one_of, real_array, whole_number
 from posse.environments.base import CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
 from posse.environments.drawing import Motion, arriving_tasks, correlated, expected_rewards, moving_coefficients
 from posse.errors import InvalidValue, ShapeError
-from posse.families import FAMILIES, Rewards, linked_family_of
+from posse.families import FAMILIES, Count, Rewards, linked_family_of
 from posse.model.prior import Prior
 from posse.types import Array, ArrayLike, Settings
 
@@ -62,6 +62,8 @@ class SyntheticWorld:
     base_rate : float, optional
         With clicks and counts and ``contexts="intercept"``: the probability or rate at which the shared intercepts are
         centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for counts.
+    dispersion : float, default 0
+        Of counts, how much more than Poisson's they scatter: their variance is m + dispersion m^2 (negative binomial).
     half_life : float, optional
         Steps after which half of a task's deviation :math:`\delta_{kj}` has given way to a new one from the same law
         (an Ornstein-Uhlenbeck process). Default: nothing drifts.
@@ -96,6 +98,7 @@ class SyntheticWorld:
     feature_scale: Sequence[float] | None = None
     rewards: Rewards = "number"
     base_rate: float | None = None
+    dispersion: float = 0.0
     half_life: float | None = None
     change_every: int | None = None
     change_share: float = 1.0
@@ -114,6 +117,8 @@ class SyntheticWorld:
         self._noise_sd()
         one_of(self.rewards, "rewards", tuple(FAMILIES))
         self._base()
+        if number(self.dispersion, "dispersion", at_least=0) and self.rewards != "count":
+            raise InvalidValue(f"dispersion is of counts, but got rewards={self.rewards!r}; pass rewards='count'")
         self._check_motion()
         self._arrival_probabilities()
         sparse = isinstance(self.heterogeneity, str) and self.heterogeneity == "sparse"
@@ -187,7 +192,10 @@ class SyntheticWorld:
         else:
             family = linked_family_of(self.rewards)
             expected = np.minimum(family.mean_of(expected), LARGEST_RATE)
-            rewards = family.draw(noise, expected)
+            if self.dispersion:
+                rewards = Count().draw_dispersed(noise, expected, self.dispersion)
+            else:
+                rewards = family.draw(noise, expected)
         return Draw(
             tasks=tasks, contexts=contexts, expected=expected, rewards=rewards,
             coefficients=None if self.changes else coefficients, prior=prior, arrival_probabilities=probabilities,
@@ -217,6 +225,8 @@ class SyntheticWorld:
             unused |= {"rewards", "base_rate"}
         else:
             unused.add("noise_sd")
+        if not self.dispersion:
+            unused.add("dispersion")
         if not self.changes:
             unused |= {"half_life", "change_every", "change_share", "population_moves"}
         for name in self.__dataclass_fields__:

@@ -89,7 +89,7 @@ class LinkedFamily(RewardFamily, Protocol):
     def draw(self, rng: np.random.Generator, expected: Array) -> Array:
         """Return rewards with these expectations, of shape (n, n_arms)."""
 
-    def curve(self, rewards: Array, predictor: Array) -> tuple[Array, Array, Array, Array]:
+    def curve(self, rewards: Array, predictor: Array, dispersion: float = 0.0) -> tuple[Array, Array, Array, Array]:
         """Return log likelihoods up to a constant, expected rewards, and their two derivatives by the predictor."""
 
     def constant(self, rewards: Array) -> float:

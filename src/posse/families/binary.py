@@ -113,7 +113,12 @@ class Binary(Linked):
         # One draw for all arms, as the noise of numbers is: arms differ by their probabilities alone.
         return (rng.random((len(expected), 1)) < expected).astype(np.float64)
 
-    def curve(self, rewards: Array, predictor: Array) -> tuple[Array, Array, Array, Array]:
+    def curve(
+        self,
+        rewards: Array,
+        predictor: Array,
+        dispersion: float = 0.0,  # noqa: ARG002 -- clicks have none
+    ) -> tuple[Array, Array, Array, Array]:
         """Return log likelihoods, probabilities, and their two derivatives by the logit."""
         mean = 0.5 * (1.0 + np.tanh(0.5 * predictor))
         slope = mean * (1.0 - mean)

@@ -12,11 +12,13 @@ import math
 import numpy as np
 
 from posse.core.compiler import compiled
+from posse.families.binary import site as click_site
 from posse.families.links import FAINTEST, Linked
 from posse.types import Array, ArrayLike, BoolArray
 
 LARGEST_EXPONENT = 300.0  # of a rate whose square is still a number
 ROUNDS = 100  # at most: halvings of the widest bracket end before
+NEARLY_POISSON = 1e-3  # of a dispersion times a rate, below which counts are Poisson's
 LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
 
 
@@ -75,6 +77,28 @@ def site(reward: float, weight: float, m: float, v: float, e: float, q: float, c
 
 
 @compiled
+def dispersed_site(
+    reward: float, weight: float, m: float, v: float, close: float, dispersion: float
+) -> tuple[float, float]:
+    r"""Return precision and moment of the site of a count whose variance is :math:`\mu + a \mu^2`.
+
+    With :math:`r = 1 / a` its log likelihood is that of :math:`y + r` clicks of which y are 1, under a logit that is
+    lower by log r:
+
+    .. math:: y (\eta - \log r) - (y + r) \log(1 + e^{\eta - \log r})
+
+    Where :math:`a \mu` is nothing, it is Poisson's.
+    """
+    if dispersion * (math.exp(min(m + 0.5 * v, 30.0)) + reward) < NEARLY_POISSON:
+        w, h = site(reward, weight, m, v, m, v, close)
+        return w, h
+    r = 1.0 / dispersion
+    shift, start = math.log(r), m - math.log(r)
+    w, h = click_site(reward / (reward + r), weight * (reward + r), start, v, start, v, close)
+    return w, h + w * shift
+
+
+@compiled
 def spread(mean: float, sd: float) -> float:
     """Return the standard deviation of the rate."""
     rate: float = expectations(mean, sd * sd)[0]
@@ -129,11 +153,24 @@ class Count(Linked):
         return math.log(rate)
 
     def draw(self, rng: np.random.Generator, expected: Array) -> Array:
-        """Return counts with these rates."""
+        """Return counts with these rates (Poisson)."""
         return rng.poisson(expected).astype(np.float64)
 
-    def curve(self, rewards: Array, predictor: Array) -> tuple[Array, Array, Array, Array]:
-        """Return log likelihoods up to a constant, rates, and their two derivatives by the logarithm."""
+    def draw_dispersed(self, rng: np.random.Generator, expected: Array, dispersion: float) -> Array:
+        """Return counts with these rates and a variance of m + dispersion m^2 (negative binomial)."""
+        return rng.poisson(rng.gamma(1.0 / dispersion, dispersion * expected)).astype(np.float64)
+
+    def curve(self, rewards: Array, predictor: Array, dispersion: float = 0.0) -> tuple[Array, Array, Array, Array]:
+        """Return log likelihoods up to a constant, rates, and their two derivatives by the logarithm.
+
+        Of dispersed counts the rates and slopes are those by which scores and information are like those of others.
+        """
+        if dispersion > 0.0:
+            total, logit = rewards + 1.0 / dispersion, predictor + math.log(dispersion)
+            share = 0.5 * (1.0 + np.tanh(0.5 * logit))
+            slope = total * share * (1.0 - share)
+            found = rewards * logit - total * np.logaddexp(0.0, logit)
+            return found, total * share, slope, slope * (1.0 - 2.0 * share)
         mean = np.exp(np.minimum(predictor, LARGEST_EXPONENT))
         return rewards * predictor - mean, mean, mean, mean
 

@@ -175,7 +175,7 @@ class Predicted(NamedTuple):
     moment: Array
 
 
-def predicted(family: LinkedFamily, reward: float, mean: Array, variance: Array) -> Predicted:
+def predicted(family: LinkedFamily, reward: float, mean: Array, variance: Array, dispersion: float = 0.0) -> Predicted:
     """Return how probable a reward was under every belief N(mean, variance), and its site there.
 
     Examples
@@ -187,9 +187,9 @@ def predicted(family: LinkedFamily, reward: float, mean: Array, variance: Array)
     0.069, as expected: 0.069
     """
     variance = np.maximum(variance, NARROWEST)
-    centre, width = _highest(family, reward, mean, variance)
+    centre, width = _highest(family, reward, mean, variance, dispersion)
     at = centre[:, None] + width[:, None] * NODES
-    likelihood, rate, slope, _ = family.curve(np.asarray(reward), at)
+    likelihood, rate, slope, _ = family.curve(np.asarray(reward), at, dispersion)
     away = at - mean[:, None]
     height = LOG_WEIGHTS + likelihood - 0.5 * away * away / variance[:, None]
     top = height.max(axis=1, keepdims=True)
@@ -205,11 +205,13 @@ def predicted(family: LinkedFamily, reward: float, mean: Array, variance: Array)
     )
 
 
-def _highest(family: LinkedFamily, reward: float, mean: Array, variance: Array) -> tuple[Array, Array]:
+def _highest(
+    family: LinkedFamily, reward: float, mean: Array, variance: Array, dispersion: float
+) -> tuple[Array, Array]:
     """Return where likelihood times belief is highest, and how wide it is there."""
     centre, width = mean.copy(), np.sqrt(variance)
     for _ in range(NEWTON_ROUNDS):
-        _, rate, slope, _ = family.curve(np.asarray(reward), centre)
+        _, rate, slope, _ = family.curve(np.asarray(reward), centre, dispersion)
         precision = slope + 1.0 / variance
         width = 1.0 / np.sqrt(precision)
         move = (reward - rate - (centre - mean) / variance) / precision

@@ -7,11 +7,13 @@ from typing import Any
 
 from posse.core.compiler import compiled, made
 from posse.families import LINKED
+from posse.families.count import dispersed_site
 from posse.families.links import FAINTEST
 
 NUMBER = 0  # the family that is not among those with a link
+COUNT = LINKED["count"].code
 CLOSE = 1e-5  # of a move, in standard deviations: what is left is its square
-CLOSE_AGAIN = 1e-3  # likewise where a site is made again, and will be once more
+CLOSE_AGAIN = 1e-3  # likewise where a site is made again, and will be once more, and of counts that scatter
 
 SIZES = (0.0, *(family.size for family in LINKED.values()))
 """How much predictors of every family differ, arms and tasks taken together."""
@@ -49,16 +51,19 @@ linked_site = _by_family([(family.code, family.site) for family in LINKED.values
 
 
 @compiled
-def site(family: int, reward: float, weight: float, m: float, v: float) -> tuple[float, float]:
+def site(family: int, reward: float, weight: float, m: float, v: float, dispersion: float) -> tuple[float, float]:
     """Return precision and moment of the site of a reward whose likelihood is raised to the power ``weight``.
 
     That of a number is its weight, in units of one over the noise variance, whatever is believed; of other rewards it
-    is what they say under the belief N(m, v).
+    is what they say under the belief N(m, v). Only counts have a ``dispersion``.
     """
     if family == NUMBER:
         return weight, weight * reward
     if not v > 0.0:  # of a context of zeros, which says nothing
         return FAINTEST, 0.0
+    if family == COUNT and dispersion > 0.0:
+        w, h = dispersed_site(reward, weight, m, v, CLOSE_AGAIN, dispersion)
+        return w, h
     w, h = linked_site(family, reward, weight, m, v, m, v, CLOSE)
     return w, h
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.core.looking import estimated_at, is_late, products_of, unusual_of
+from posse.core.looking import estimated_at, is_late, kinds_of, products_of, unusual_of
 from posse.features.categories import OneHot
 from posse.fleet.expecting import reward_range
 from posse.model.findings import Names, Seen, data_findings, unusual_findings
+from posse.model.wrong_family import wrong_family
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.fleet.fleet import Fleet
     from posse.types import Array
 
+FAR_FROM_POISSON, FEWEST_COUNTS = 1.5, 50  # times a mean, from which a variance is worth a sentence; counts of an arm
 LATE = 2.0  # times the growth of rewards at which the population should have been estimated
 
 
@@ -91,6 +93,9 @@ def findings_of(fleet: Fleet) -> list[str]:
         if len(fleet.arms) == 1:
             found.append("there is one arm only, so there is nothing to choose: add another with add_arm")
         found += map(str, unseen_categories(spec, columns))
+        if not linked:
+            wrong = wrong_family(kinds_of(core, 0 if spec.intercept else None))
+            found += [] if wrong is None else [str(wrong)]
         if fleet.fades:
             found += drift_findings(fleet)
         unusual = unusual_of(core) if fleet.settings.prior == "evidence" and products[-1, -1] > 0 else None
@@ -98,6 +103,8 @@ def findings_of(fleet: Fleet) -> list[str]:
             return found
         if linked:
             varies, mean = reward_range(fleet)
+            if fleet.rewards == "count":
+                found += scattered_counts(fleet)
             if not varies:
                 found.append(f"every reward is {mean:g}: rates beyond those seen cannot be told apart")
             # Noise is known, so it is neither quiet nor uneven, nor to be told from differences between tasks.
@@ -109,6 +116,24 @@ def findings_of(fleet: Fleet) -> list[str]:
                 "estimates have failed or are late (the log named posse says why)"
             )
         return found
+
+
+def scattered_counts(fleet: Fleet) -> list[str]:
+    """Return a sentence about counts that scatter far more than Poisson's; the lock must be held."""
+    plain, dispersion = fleet.core.plain_sums(), fleet.core.state.population.dispersion
+    total, counts = (
+        np.bincount(plain.arms, weights=part, minlength=dispersion.size) for part in (plain.total, plain.counts)
+    )
+    times = 1.0 + dispersion * total / np.maximum(counts, 1.0)
+    far = (times > FAR_FROM_POISSON) & (counts >= FEWEST_COUNTS)
+    if not far.any():
+        return []
+    least, most = (f"{value:.2g}" for value in (dispersion[far].min(), dispersion[far].max()))
+    between = least if least == most else f"{least} to {most}"
+    return [
+        f"counts scatter more than Poisson's law says: their variance is up to {times[far].max():.2g} times their mean "
+        f"(mean + {between} mean^2, as learned), and intervals allow for it"
+    ]
 
 
 def _seen(fleet: Fleet, products: Array) -> Seen:

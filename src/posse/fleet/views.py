@@ -187,7 +187,8 @@ def reward_variances(fleet: Fleet) -> Array | None:
     )
     # Half a reward more of either kind: an arm without any click has some variance.
     means = (totals + 0.5) / (counts + 1.0)
-    return np.array([family.variance_of(float(mean)) for mean in means])
+    dispersion = fleet.core.state.population.dispersion
+    return np.array([family.variance_of(float(mean)) for mean in means]) + dispersion * means * means
 
 
 def rewards_by_task(fleet: Fleet) -> Array:

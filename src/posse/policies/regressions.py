@@ -62,7 +62,7 @@ def learn(learner: Learner, task: int, arm: int, x: Array, reward: float) -> Non
     mean, covariance = model.mean[arm, place], model.covariance[arm, place]
     multiply_symmetric(covariance, x, v)
     m, variance = dot(x, mean), dot(x, v)
-    w, h = site(model.family, reward, 1.0, m, variance)
+    w, h = site(model.family, reward, 1.0, m, variance, 0.0)
     gain = 1.0 / (1.0 + w * variance)
     surprise = gain * (h - w * m)
     for i in range(x.shape[0]):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from posse.logs.checks.contexts import check_columns, check_contexts, check_sources, check_tasks
 from posse.logs.checks.decisions import check_cost, check_eligible, check_ids, check_probabilities, check_propensities
+from posse.logs.checks.family import check_family
 from posse.logs.checks.overlap import check_calibration, check_overlap, check_weight, check_weights
 from posse.logs.checks.rewards import check_censoring, check_delays, check_missing_by_arm, check_rewards, check_times
 from posse.logs.checks.view import View
@@ -23,6 +24,7 @@ CHECKS: tuple[Callable[[View], None], ...] = (
     check_weight,
     check_cost,
     check_rewards,
+    check_family,
     check_missing_by_arm,
     check_censoring,
     check_delays,
