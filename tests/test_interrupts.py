@@ -93,7 +93,7 @@ CALLS = {
     "learn_number, rows": lambda fleet: fleet.learn_many(rows_of(5, 1)),
     "with_posterior": lambda fleet: fleet.add_arm("blue"),
     "estimated": lambda fleet: fleet.refresh(),
-    "forget_tasks": lambda fleet: fleet.forget(*fleet.tasks[:2]),
+    "empty_slots": lambda fleet: fleet.forget(*fleet.tasks[:2]),
 }
 
 

@@ -183,6 +183,7 @@ class Core:
             self._groups = self._groups[0], arm_groups
         self._rule, self._family, self._work = rule.parameters(), family.code, new_work(d, (1 + p) * d)
         self._buffers = decide.Buffers(*self._work[:3])
+        self._one = np.zeros(1, dtype=np.int64)  # the slot of a reward: learning it takes no memory
         self._scratch, self._everyone = decide.new_scratch(n_arms), np.arange(n_arms)
         state = State(
             store=new_store(family.code, new_ageing(self.forgetting), n_arms, d, p),
@@ -519,7 +520,8 @@ class Core:
         slot, row = self._state.store.slot[task, arm], -1
         if self._ages:  # sums that are of now say the same, whether the reward is learned or not
             now = max(now, self.now)  # a late one counts as if it had come just now, whatever else its pair has seen
-            self._age(np.array([slot]), now)
+            self._one[0] = slot
+            self._age(self._one, now)
         if self._family == NUMBER:
             decay, serial = learn_number(*self._learning, slot, x, reward, 0.0, 1.0, 0.0, now)
         else:
@@ -760,15 +762,15 @@ class Core:
         if self.behind:
             changes.replace_in_sums(state.store, state.numbers, slot, x, old, reward, decay, now)
             return receipt._replace(reward=reward)
-        slots, now = np.array([slot]), float(now)
+        now, self._one[0] = float(now), slot
         with defer_interrupts():
             if self._ages:
-                self._age(slots, now)
+                self._age(self._one, now)
             if self._family == NUMBER:
                 learn_number(*self._learning, slot, x, reward, old, 0.0, decay, now)
             else:
                 learn_linked(*self._learning, slot, x, reward, row, decay, now, False)
-                remake_slots(state.store, self._work, slots)
+                remake_slots(state.store, self._work, self._one)
         return receipt._replace(reward=reward)
 
     def close(self, receipt: Receipt) -> None:
