@@ -161,6 +161,22 @@ def test_it_is_saved_and_merged(tmp_path):
     assert ((learned(one) > 1.5) & (learned(one) < 2.6)).all()
 
 
+def test_scatter_is_not_taken_for_change(monkeypatch):
+    table, _ = table_of(6, 2.0, n=2000)
+    rows = table.with_columns(time=pl.int_range(2000) * 600.0)
+
+    def half_life():
+        fleet = Posse([0, 1, 2, 3], NAMES, rewards="count", seed=0, drift="learn", clock=lambda: 2000 * 600.0)
+        fleet.learn_many(rows, time="time")
+        assert fleet.changes == []
+        return fleet.half_life
+
+    assert half_life() is None
+    monkeypatch.setattr("posse.core.population.START", 0.0)
+    monkeypatch.setattr("posse.core.estimate.learn_dispersion", lambda _store, _pairs, before: (0.0 * before, 0.0))
+    assert half_life() is not None  # as counts of Poisson they seem to change all the time
+
+
 def test_a_world_of_such_counts():
     world = SyntheticWorld(
         n_tasks=3, n_arms=2, n_features=2, contexts="intercept", rewards="count", dispersion=2.0, shared_sd=0.2,
