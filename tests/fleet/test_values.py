@@ -1,6 +1,7 @@
 """What a reward is worth: decisions in money, prices that change, and what is refused."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -84,7 +85,7 @@ def test_one_draw_for_all_arms_reports_the_share_of_draws_in_which_an_arm_earns_
         ]), np.inf])  # fmt: skip
         cuts = np.unique(lines[lines >= 0])
         chances = np.zeros(3)
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True):  # between two crossings one arm is the best
+        for low, high in pairwise(cuts):  # between two crossings one arm is the best
             middle = low + 1.0 if np.isinf(high) else (low + high) / 2
             below = 0.0 if low == 0 else norm.cdf((low / factor - 1) / 0.25)
             chances[np.argmax(mean + middle * sd)] += (
@@ -324,9 +325,8 @@ def test_a_bad_value_is_refused_and_nothing_has_changed(values, error, words):
     assert fleet.worth.to_json() == prices
     assert fleet.stream.decided == stream
     assert "new" not in fleet.tasks
-    costs = values if isinstance(values, list) else {arm: value for arm, value in values.items()}
     with pytest.raises(error, match=words.replace("value", "cost")):
-        fleet.set_values({"coffee": 3.0}, costs)
+        fleet.set_values({"coffee": 3.0}, values)
     assert fleet.worth.to_json() == prices
 
 
