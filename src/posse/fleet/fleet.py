@@ -38,7 +38,7 @@ from posse.fleet.settings import (
     require_memory,
     require_truth_value,
 )
-from posse.fleet.worth import changed_worth, with_arm
+from posse.fleet.worth import Prices, changed_worth, with_arm
 from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
@@ -396,8 +396,9 @@ class Fleet(KnownKeywords):
         return expected_table(self, tasks, contexts, confidence)
 
     def probabilities(
-        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
-    ) -> Array:
+        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True,
+        *, values: Mapping[Label, Any] | None = None, costs: Mapping[Label, Any] | None = None,
+    ) -> Array:  # fmt: skip
         """Return the probability of every active arm in every row, as if each were the next decision; changes nothing.
 
         Parameters
@@ -406,6 +407,7 @@ class Fleet(KnownKeywords):
         contexts : table, 2-D array or list of contexts
         eligible : sequence of (sequence of arms, or None), default None
         explore : bool, default True
+        values, costs : mapping from arms to prices, default None
             All as in :meth:`posse.Posse.decide_many`.
 
         Returns
@@ -420,7 +422,7 @@ class Fleet(KnownKeywords):
         """
         from posse.fleet.views import probabilities_of
 
-        return probabilities_of(self, tasks, contexts, eligible, explore)
+        return probabilities_of(self, tasks, contexts, eligible, explore, Prices(values, costs, contexts))
 
     # The population.
 
