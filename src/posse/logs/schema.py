@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
@@ -11,6 +11,8 @@ from posse.logs.times import as_times
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from posse.logs.log import Log
 
 COLUMNS = (
     "decision_id",
@@ -289,6 +291,24 @@ def prices(values: pl.Series, name: str) -> pl.Series:
     wrong = ~result.list.eval((pl.element() >= 0) & pl.element().is_finite()).list.all()
     _refuse(wrong.fill_null(value=False), result, name, "must be a list of numbers from 0 on, one per eligible arm")
     return result
+
+
+def latest_prices(log: Log, arms: Sequence[Any]) -> list[dict[Any, float] | None]:
+    """Return the last values and costs that a log has, by arm; None for both unless every arm has some."""
+    import polars as pl
+
+    there = [name for name in PRICES if name in log.frame.columns]
+    rows = log.frame.filter(pl.col(name).is_not_null() for name in there)
+    if not rows["time"].null_count():
+        rows = rows.sort("time", maintain_order=True)
+    found: list[dict[Any, float] | None] = []
+    for name in PRICES:
+        known = {}
+        if name in there:
+            pairs = rows.select("eligible", name).explode("eligible", name).drop_nulls()
+            known = dict(pairs.unique("eligible", keep="last", maintain_order=True).iter_rows())
+        found.append({arm: known[arm] for arm in arms} if set(arms) <= set(known) else None)
+    return found if None not in found else [None, None]
 
 
 def empty(values: pl.Series, dtype: pl.DataType) -> pl.Series:
