@@ -159,7 +159,7 @@ class Replica(Fleet):
 
     def propose(
         self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True, *,
-        values: Mapping[Label, float] | None = None, costs: Mapping[Label, float] | None = None,
+        values: Mapping[Any, float] | None = None, costs: Mapping[Any, float] | None = None,
     ) -> Decision:  # fmt: skip
         """Choose an arm as :meth:`posse.Posse.decide` does, and store nothing; the id is new in all the world."""
         x = self._features.encode(context)
