@@ -428,6 +428,7 @@ class ExpectedArm(Answer):
     high: float = example(3.3)
     probability_best: float = example(0.93, "The probability that this arm is the best one.")
     probability: float = example(0.9, "The probability that it would be chosen.")
+    worth: float | None = where_priced(4.9)
 
 
 class Expected(Answer):

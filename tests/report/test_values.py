@@ -8,6 +8,7 @@ from posse.logs import Log, read_log
 from posse.report import make_report
 from posse.report.best import best_of
 from posse.report.lead import lead_of
+from posse.report.over_time import over_time
 from posse.report.segments import segments_of
 
 ARMS = ("coffee", "sandwich", "cake")
@@ -78,3 +79,13 @@ def test_exploring_is_weighed_in_money(shop):
     fleet.set_values(VALUES, {"coffee": 0.05})
     np.testing.assert_allclose(other.advantage, 100 * one.advantage)
     np.testing.assert_allclose(other.gain, 100 * one.gain, rtol=1e-6, atol=1e-9)
+
+
+def test_what_was_earned_over_time_is_money(shop):
+    _, path = shop
+    log = read_log(path)
+    frame = log.frame
+    earned = frame["arm"].replace_strict(VALUES) * frame["reward"] - 0.05 * (frame["arm"] == "coffee")
+    assert over_time(log, list(ARMS)).earned[0] == pytest.approx(earned.mean())
+    plain = Log(frame.drop("values", "costs"))
+    assert over_time(plain, list(ARMS)).earned[0] == pytest.approx(frame["reward"].mean())

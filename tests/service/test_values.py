@@ -30,6 +30,8 @@ def test_decisions_go_by_the_money_and_the_log_keeps_the_prices(service, tmp_pat
     ).decide("t", [9])
     assert decision["worth"] == beside.worth
     assert decision["probabilities"] == beside.probabilities
+    looked = service.post("/v1/fleets/shops/expected", json={"task": "t", "context": {"hour": 9}}).json()["arms"]
+    assert {arm["arm"]: arm["worth"] for arm in looked} == pytest.approx(decision["worth"])
     own = service.decide("t", {"hour": 9}, fleet="shops", values={"coffee": 9.0}, costs={"sandwich": 0.1})
     assert own["worth"] == pytest.approx(
         {"coffee": 9 * own["mean"]["coffee"] - 0.05, "sandwich": 2.8 * own["mean"]["sandwich"] - 0.1}
