@@ -21,7 +21,13 @@ def example(value: Any, description: str | None = None) -> Any:
     return field(metadata={"examples": [value]} | ({} if description is None else {"description": description}))
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(says, example))
+def where_priced(value: Any) -> Any:
+    """Return a field that answers have only where rewards have values or arms have costs."""
+    words = "Value x mean - cost, which arms were compared by; only where rewards have values or arms have costs."
+    return field(default=None, metadata={"examples": [value], "description": words})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(says, example, where_priced))
 class Answer:
     """A part of an answer; every class below it is a frozen dataclass."""
 
@@ -82,6 +88,7 @@ class DecisionAnswer(Answer):
     probabilities: dict[str, float] = example({"coffee": 0.81, "cake": 0.19})
     mean: dict[str, float] = example({"coffee": 3.1, "cake": 2.4})
     sd: dict[str, float] = example({"coffee": 0.5, "cake": 0.6})
+    worth: dict[str, float] | None = where_priced({"coffee": 4.9, "cake": 1.9})
 
 
 class DecisionsAnswer(Answer):
@@ -154,6 +161,7 @@ class LogRow(Answer):
     state: Literal["pending", "rewarded", "expired"]
     reward: float | None = example(3.2)
     reward_time: datetime | None = example("2026-01-31T10:02:11.000000Z")
+    worth: dict[str, float] | None = where_priced({"coffee": 4.9, "cake": 1.9})
 
 
 class TaskRow(Answer):
@@ -420,6 +428,7 @@ class ExpectedArm(Answer):
     high: float = example(3.3)
     probability_best: float = example(0.93, "The probability that this arm is the best one.")
     probability: float = example(0.9, "The probability that it would be chosen.")
+    worth: float | None = where_priced(4.9)
 
 
 class Expected(Answer):

@@ -188,14 +188,22 @@ def repair(fleet: str) -> Call[api.Fleet]:
     return Call(method="POST", path=f"{_fleet(fleet)}/repair", read=reader(api.Fleet))
 
 
-def add_arm(fleet: str, arm: str, features: Mapping[str, Any] | None = None) -> Call[api.Fleet]:
-    """Add an arm to a fleet, or take a retired one back with what it taught.
+def add_arm(
+    fleet: str, arm: str, features: Mapping[str, Any] | None = None, *, value: float | None = None,
+    cost: float | None = None,
+) -> Call[api.Fleet]:  # fmt: skip
+    """Add an arm to a fleet, take a retired one back with what it taught, or change what its rewards are worth.
 
     Parameters
     ----------
     fleet, arm : str
     features : mapping, default None
         What is known about the arm, in a fleet with ``arm_features``. None: nothing.
+    value : float, default None
+        What one unit of its reward is worth from now on, in a fleet with ``values``; also of an arm that there is.
+        None: what it was.
+    cost : float, default None
+        What playing it costs from now on; also of an arm that there is. None: what it was, or 0.
 
     Returns
     -------
@@ -208,7 +216,8 @@ def add_arm(fleet: str, arm: str, features: Mapping[str, Any] | None = None) -> 
     ServiceUnavailable
         If no answer came.
     """
-    about = {} if features is None else {"features": dict(features)}
+    about: dict[str, Any] = {} if features is None else {"features": dict(features)}
+    about |= {name: price for name, price in (("value", value), ("cost", cost)) if price is not None}
     body = to_json({"arm": _name(arm, "arm"), **about}, "arm")
     there = Call(method="GET", path=_fleet(fleet), read=reader(api.Fleet))
     path = f"{_fleet(fleet)}/arms"
@@ -349,6 +358,8 @@ def decide(
     eligible: Sequence[str] | None = None,
     explore: bool = True,
     key: str | None = None,
+    values: Mapping[str, float] | None = None,
+    costs: Mapping[str, float] | None = None,
 ) -> Call[Decision]:
     """Decide which arm to pull.
 
@@ -368,13 +379,16 @@ def decide(
     key : str, default None
         What makes this request the same as an earlier one, printable ASCII: it gets that one's decision. None: a
         new one.
+    values, costs : mapping from arms to numbers, default None
+        What one unit of reward is worth in this decision and what playing an arm costs, in place of the fleet's, for
+        the arms that are named. None: the fleet's.
 
     Returns
     -------
     Decision
-        ``id``, ``arm``, ``propensity``, and ``probabilities``, ``mean`` and ``sd`` by eligible arm. With
-        ``fallback=True`` if the service could not be asked and the client has a fallback: no id, and nothing is
-        learned from it.
+        ``id``, ``arm``, ``propensity``, and ``probabilities``, ``mean`` and ``sd`` by eligible arm, where there are
+        values or costs also ``worth``. With ``fallback=True`` if the service could not be asked and the client has a
+        fallback: no id, and nothing is learned from it.
 
     Raises
     ------
@@ -386,7 +400,7 @@ def decide(
     ServiceUnavailable
         If no answer came within ``retries`` and ``deadline`` and there is no fallback, or its arm is not eligible.
     """
-    body = to_json(_question(task, context, eligible, explore), "the decision")
+    body = to_json(_question(task, context, eligible, explore, values, costs), "the decision")
     return Call(
         method="POST", path=f"{_fleet(fleet)}/decisions", read=lambda data: decisions_of([data])[0], body=body,
         headers=_once(key), fleet=fleet, asked=[(task, context, eligible)],
@@ -403,6 +417,8 @@ def rank(
     eligible: Sequence[str] | None = None,
     explore: bool = True,
     key: str | None = None,
+    values: Mapping[str, float] | None = None,
+    costs: Mapping[str, float] | None = None,
 ) -> Call[list[Decision]]:
     """Choose ``k`` distinct arms, best place first: a decision per place, each with a reward of its own.
 
@@ -417,6 +433,7 @@ def rank(
     eligible : sequence of str, default None
     explore : bool, default True
     key : str, default None
+    values, costs : mapping from arms to numbers, default None
         As in :meth:`decide`.
 
     Returns
@@ -429,7 +446,7 @@ def rank(
     InvalidValue, ServiceError, ServiceUnavailable
         As in :meth:`decide`.
     """
-    body = to_json({**_question(task, context, eligible, explore), "k": k}, "the ranking")
+    body = to_json({**_question(task, context, eligible, explore, values, costs), "k": k}, "the ranking")
     return Call(method="POST", path=f"{_fleet(fleet)}/rankings", read=decisions_of, body=body, headers=_once(key))
 
 
@@ -440,7 +457,8 @@ def decide_many(fleet: str, asked: Iterable[Mapping[str, Any]], *, key: str | No
     ----------
     fleet : str
     asked : iterable of mappings
-        Each with ``task`` and ``context``, and maybe ``eligible``, ``explore`` and ``key``, as in :meth:`decide`.
+        Each with ``task`` and ``context``, and maybe ``eligible``, ``explore``, ``key``, ``values`` and ``costs``, as
+        in :meth:`decide`.
     key : str, default None
         For the batch as a whole. None: a new one.
 
@@ -950,7 +968,10 @@ def declared(features: Any) -> dict[str, Any]:
     return {"features": [one.to_json() if callable(getattr(one, "to_json", None)) else one for one in features]}
 
 
-def _question(task: str, context: Context, eligible: Sequence[str] | None, explore: bool) -> dict[str, Any]:
+def _question(
+    task: str, context: Context, eligible: Sequence[str] | None, explore: bool,
+    values: Mapping[str, float] | None = None, costs: Mapping[str, float] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return what a decision is asked with."""
     if not isinstance(context, (Mapping, list, tuple)) and not hasattr(context, "tolist"):
         raise InvalidValue(
@@ -958,18 +979,25 @@ def _question(task: str, context: Context, eligible: Sequence[str] | None, explo
             'send e.g. {"hour": 9.5}'
         )
     arms = None if eligible is None else [_name(arm, "eligible arm") for arm in _listed(eligible)]
-    return {"task": _name(task, "task"), "context": context, "eligible": arms, "explore": bool(explore)}
+    prices = {name: given for name, given in (("values", values), ("costs", costs)) if given is not None}
+    for name, given in prices.items():
+        if not isinstance(given, Mapping):
+            raise InvalidValue(
+                f"expected {name} to be numbers by arm, got {type(given).__name__}; send e.g. {{'coffee': 1.6}}"
+            )
+    return {"task": _name(task, "task"), "context": context, "eligible": arms, "explore": bool(explore), **prices}
 
 
 def _item(one: Mapping[str, Any], position: int) -> dict[str, Any]:
     """Return an entry of a batch, checked, from a mapping with the arguments of one decision."""
-    known = {"task", "context", "eligible", "explore", "key"}
+    known = {"task", "context", "eligible", "explore", "key", "values", "costs"}
     if not isinstance(one, Mapping) or not {"task", "context"} <= set(one) <= known:
         raise InvalidValue(
-            f"expected decision {position} to be a mapping with task and context, and maybe eligible, explore "
-            f"and key, got {sorted(map(str, one)) if isinstance(one, Mapping) else type(one).__name__}"
+            f"expected decision {position} to be a mapping with task and context, and maybe eligible, explore, "
+            f"key, values and costs, got {sorted(map(str, one)) if isinstance(one, Mapping) else type(one).__name__}"
         )
-    entry = _question(one["task"], one["context"], one.get("eligible"), one.get("explore", True))
+    prices = one.get("values"), one.get("costs")
+    entry = _question(one["task"], one["context"], one.get("eligible"), one.get("explore", True), *prices)
     return entry | ({"key": one["key"]} if one.get("key") is not None else {})
 
 

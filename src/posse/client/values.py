@@ -36,6 +36,8 @@ class Decision:
         Whether the service could not be asked and the arm is the fallback: not logged, and nothing to learn from.
     reason : str, default ""
         Why it is a fallback.
+    worth : dict or None, default None
+        Where rewards have values or arms have costs: value x mean - cost by eligible arm.
     """
 
     id: str | None
@@ -48,6 +50,7 @@ class Decision:
     sd: dict[str, float]
     fallback: bool = False
     reason: str = ""
+    worth: dict[str, float] | None = None
 
 
 class RewardCounts(NamedTuple):
@@ -86,7 +89,10 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return datetime.fromisoformat
     if isinstance(kind, type) and issubclass(kind, Answer):
         fields = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
-        return lambda data: kind(**{name: read(data[name]) for name, read in fields.items()})
+        maybe = {name for name in fields if getattr(kind, name, 0) is None}  # answers may lack them
+        return lambda data: kind(
+            **{name: read(data[name]) for name, read in fields.items() if name in data or name not in maybe}
+        )
     parts = get_args(kind)
     if get_origin(kind) is tuple:
         item = _reader(parts[0])
@@ -102,7 +108,7 @@ def decisions_of(data: Any) -> list[Decision]:
     """Read a list of decisions, or an answer whose only field is one."""
     (many,) = data.values() if isinstance(data, dict) else (data,)
     fields = ("fleet", "task", "arm", "propensity", "probabilities", "mean", "sd")
-    return [Decision(str(one["id"]), *(one[name] for name in fields)) for one in many]
+    return [Decision(str(one["id"]), **{name: one[name] for name in fields}, worth=one.get("worth")) for one in many]
 
 
 def health_of(data: Any) -> Health:

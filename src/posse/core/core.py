@@ -100,6 +100,7 @@ learn_linked: Any = changes.learn_linked
 add_rows: Any = changes.add_rows
 merge_slots: Any = merge.merge_slots
 
+NO_WORTH, NO_WORTH_OF_ROWS = np.empty((2, 0)), np.empty((2, 0, 0))
 MOST_WAITING = 0.2  # of all rewards, for others in their place to be compared with what is believed
 METHODS = ("evidence", "known", "paper", "moments", "reml", "elsewhere")
 NOT_KEPT = (
@@ -210,7 +211,9 @@ class Core:
         if n_arms != len(self._everyone):
             self._scratch, self._everyone = decide.new_scratch(n_arms), np.arange(n_arms)
         # What a call takes is put together here, once: that costs as much as a belief.
-        self._deciding: Any = *beliefs_of(state.store), *self._buffers, state.silent, self._rule, self._scratch
+        self._deciding: Any = (
+            *beliefs_of(state.store), *self._buffers, state.silent, self._rule, self._family, self._scratch,
+        )  # fmt: skip
         self._learning: Any = *state.store, *self._work, state.numbers
         ageing = state.store.ageing  # events from elsewhere make a core age that forgets nothing by itself
         self._ages = bool(ageing[FADES] > 0.0 or ageing[AGE] > 0.0 or ageing[HALF_LIFE] < math.inf)
@@ -281,8 +284,9 @@ class Core:
     # Deciding reads only.
 
     def decide(
-        self, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float, out: Array
-    ) -> int:
+        self, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float, out: Array,
+        worth: Array | None = None,
+    ) -> int:  # fmt: skip
         """Decide among some arms; return the position of the chosen one, or -1 if a belief is not finite.
 
         Parameters
@@ -300,8 +304,12 @@ class Core:
             What the arm is drawn with, from 0 to 1.
         out : ndarray of shape (3, n)
             Written to: probability, and mean and standard deviation of the predictor, of each of ``among``.
+        worth : ndarray of shape (2, n), optional
+            Value and cost of each of ``among``, which are then compared by value x expected reward - cost. Default:
+            by their predictors.
         """
-        position: int = decide_one(*self._deciding, task, x, now, among, step, explore, uniform, out)
+        worth = NO_WORTH if worth is None else worth
+        position: int = decide_one(*self._deciding, task, x, now, among, worth, step, explore, uniform, out)
         return position
 
     def decide_rows(
@@ -315,6 +323,7 @@ class Core:
         uniforms: Array,
         *,
         advance: bool = True,
+        worth: Array | None = None,
     ) -> tuple[IntArray, Array, Array, Array]:
         """Decide every row by what is believed now.
 
@@ -332,6 +341,8 @@ class Core:
         uniforms : ndarray of shape (n_rows,)
         advance : bool, default True
             False if every row is the next decision.
+        worth : ndarray of shape (2, 1, n_arms) or (2, n_rows, n_arms), optional
+            Value and cost by arm, as in :meth:`decide`.
 
         Returns
         -------
@@ -345,8 +356,8 @@ class Core:
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
         order = np.argsort(tasks, kind="stable")  # what belongs to a task is fetched once
         given = (
-            beliefs_of(state.store), state.silent, self._rule, order, tasks, X, now, mask, *steps, advance,
-            explore, uniforms,
+            beliefs_of(state.store), state.silent, self._rule, self._family, order, tasks, X, now, mask,
+            NO_WORTH_OF_ROWS if worth is None else worth, *steps, advance, explore, uniforms,
         )  # fmt: skip
         cuts = [0, n]
         if n >= MANY_ROWS and workers() > 1:

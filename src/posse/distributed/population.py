@@ -166,6 +166,8 @@ def sums_of_others(parts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 def require_shardable(fleet: Posse) -> None:
     """Raise unless a fleet's population can be estimated from sums of its tasks."""
     settings = fleet.settings
+    if fleet.worth is not None:
+        raise InvalidValue("expected no values and costs for a sharded fleet, got some; use Posse, or leave them out")
     if settings.robust:
         raise InvalidValue(
             "expected robust=False for a sharded fleet, got True: every step changes the weight of every task, which a "

@@ -66,7 +66,7 @@ class Journaled(Notes):
             self.write_entry("decide_again", now, given, {"X": X} | columns)
             return
         given = [first, decided, [one.task for one in decisions], [one.arm for one in decisions]]
-        answer = ranking, [[*one[:4], *([*part.items()] for part in one[4:])] for one in decisions]
+        answer = ranking, [[*one[:4], *([*part.items()] for part in one[4:7])] for one in decisions]
         self.write_entry("decide_again", now, [*given, answer], {"X": np.tile(X, (len(decisions), 1))})
 
     def rewards(self, fleet: Fleet, ids: list[str], values: list[float], now: float) -> None:

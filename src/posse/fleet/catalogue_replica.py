@@ -81,6 +81,7 @@ class CatalogueReplica(Replica):
         context: Any,  # noqa: ARG002
         eligible: Iterable[Label] | None = None,  # noqa: ARG002
         explore: bool = True,  # noqa: ARG002
+        **prices: Any,  # noqa: ARG002
     ) -> Decision:
         """Refuse: arms of a catalogue come with every request."""
         raise InvalidValue(

@@ -14,13 +14,14 @@ import numpy as np
 
 from posse.checks import whole_number
 from posse.errors import InvalidValue, NotFinite
-from posse.fleet.decision import Decision, Decisions, decision_among
+from posse.fleet.decision import Decision, Decisions, decision_among, with_worth
 from posse.fleet.names import Active
+from posse.fleet.worth import Prices, worth_of_rows
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
     from posse.fleet.names import Label
-    from posse.types import Array, IntArray
+    from posse.types import Array, BoolArray, IntArray
 
     Eligible = Iterable[Iterable[Label] | None] | None
 
@@ -59,22 +60,28 @@ def asked_of(fleet: Fleet, task: Any, eligible: Iterable[Label] | None, places: 
 
 
 def draw(
-    fleet: Fleet, asked: Asked, x: Array, now: float, explore: bool, uniforms: Sequence[float], ids: Sequence[str]
-) -> tuple[list[int], list[Decision]]:
-    """Return the arms of the places of a ranking, and a decision for each; nothing changes. The lock must be held."""
+    fleet: Fleet, asked: Asked, x: Array, now: float, explore: bool, uniforms: Sequence[float], ids: Sequence[str],
+    worth: Array | None = None,
+) -> tuple[list[int], list[Decision]]:  # fmt: skip
+    """Return the arms of the places of a ranking, and a decision for each; nothing changes. The lock must be held.
+
+    ``worth`` has value and cost of the eligible arms, where not their rewards alone count.
+    """
     core, (arms, names) = fleet.core, asked.active
     chosen, decisions = [], []
     step, least = fleet.steps
     for place, uniform in enumerate(uniforms):
         out = np.empty((3, len(names)))
-        position = core.decide(asked.task, x, now, arms, max(step + place, least), explore, uniform, out)
+        position = core.decide(asked.task, x, now, arms, max(step + place, least), explore, uniform, out, worth)
         if position < 0:
             raise no_belief(asked.label)
         core.show(out[1], out[2])
-        decisions.append(decision_among(ids[place], asked.label, names, position, out.tolist()))
+        made = decision_among(ids[place], asked.label, names, position, out.tolist())
+        decisions.append(made if worth is None else with_worth(made, names, worth))
         chosen.append(int(arms[position]))
         if place + 1 < len(uniforms):
             arms, names = np.delete(arms, position), (*names[:position], *names[position + 1 :])
+            worth = None if worth is None else np.delete(worth, position, axis=1)
     return chosen, decisions
 
 
@@ -91,8 +98,9 @@ class Drawn(NamedTuple):
 
 
 def draw_rows(
-    fleet: Fleet, labels: list[Label], codes: IntArray, X: Array, eligible: Eligible, explore: bool, library: str
-) -> Drawn:
+    fleet: Fleet, labels: list[Label], codes: IntArray, X: Array, eligible: Eligible, explore: bool, library: str,
+    prices: Prices = Prices(),  # noqa: B008 - frozen
+) -> Drawn:  # fmt: skip
     """Return the next decisions of a fleet for many rows; it stays as it is. The lock must be held.
 
     Parameters
@@ -107,12 +115,19 @@ def draw_rows(
     eligible, explore
     library : str
         Of the table in which they are returned.
+    prices : Prices
     """
     active = fleet.names.arms.active
+    mask = fleet.names.arms.mask(eligible, len(codes))
+    worth = worth_of_rows(fleet, mask, len(codes), *prices)
     chosen, probabilities, mean, sd = believe_rows(
-        fleet, labels, codes, X, eligible, explore, fleet.stream.draw(len(codes))
+        fleet, labels, codes, X, mask, explore, fleet.stream.draw(len(codes)), worth
     )
     fleet.core.show(mean, sd)
+    used = None
+    if worth is not None:
+        each = np.broadcast_to(worth[:, :, active.arms], (2, *mean.shape))
+        used = np.where(np.isnan(mean), np.nan, each)
     position = np.full(len(fleet.names.arms), -1)
     position[active.arms] = np.arange(active.arms.size)
     places = position[chosen]
@@ -127,6 +142,7 @@ def draw_rows(
         mean=mean,
         sd=sd,
         library=library,
+        used=used,
     )
     return Drawn(chosen, decisions)
 
@@ -136,18 +152,21 @@ def believe_rows(
     labels: list[Label],
     codes: IntArray,
     X: Array,
-    eligible: Eligible = None,
+    eligible: Eligible | BoolArray = None,
     explore: bool = True,
     uniforms: Array | None = None,
+    worth: Array | None = None,
 ) -> tuple[IntArray, Array, Array, Array]:
     """Return chosen arms, and by active arm probabilities, and means and sds of predictors, row by row.
 
-    Without ``uniforms`` every row is the next decision. Parameters are those of :func:`draw_rows`; the lock must be
-    held.
+    Without ``uniforms`` every row is the next decision; ``worth`` is as :func:`posse.fleet.worth.worth_of_rows` returns
+    it, by default the fleet's. Parameters are those of :func:`draw_rows`; the lock must be held.
     """
     fleet.names.tasks.require_loaded(labels)
     core, active = fleet.core, fleet.names.arms.active.arms
-    mask = fleet.names.arms.mask(eligible, len(codes))
+    mask = eligible if isinstance(eligible, np.ndarray) else fleet.names.arms.mask(eligible, len(codes))
+    if worth is None:
+        worth = worth_of_rows(fleet, mask, len(codes), *Prices())
     core.ensure_fresh()
     chosen, *parts = core.decide_rows(
         fleet.names.tasks.known(labels)[codes],
@@ -158,6 +177,7 @@ def believe_rows(
         explore,
         np.zeros(len(codes)) if uniforms is None else uniforms,
         advance=uniforms is not None,
+        worth=worth,
     )
     if (chosen < 0).any():
         raise no_belief(labels[codes[int(np.argmax(chosen < 0))]])

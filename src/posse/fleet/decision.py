@@ -30,6 +30,11 @@ class Decision(NamedTuple):
         The probability of each eligible arm; they add up to 1.
     mean, sd : dict
         What is believed about the expected reward of each eligible arm, in the unit of rewards.
+    worth : dict, optional
+        Where rewards have values or arms have costs: value x mean - cost of each eligible arm, which arms were compared
+        by.
+    values, costs : dict, optional
+        The values and costs of it, by eligible arm.
     """
 
     id: str
@@ -39,6 +44,9 @@ class Decision(NamedTuple):
     probabilities: dict[Label, float]
     mean: dict[Label, float]
     sd: dict[Label, float]
+    worth: dict[Label, float] | None = None
+    values: dict[Label, float] | None = None
+    costs: dict[Label, float] | None = None
 
     def __repr__(self) -> str:
         return self._sheet().text()
@@ -48,11 +56,12 @@ class Decision(NamedTuple):
 
     def _sheet(self) -> Sheet:
         best_first = sorted(self.probabilities, key=lambda arm: -self.probabilities[arm])
-        rows = [(str(arm), self.probabilities[arm], self.mean[arm], self.sd[arm]) for arm in best_first]
+        columns = [part for part in (self.probabilities, self.mean, self.sd, self.worth) if part is not None]
+        rows = [(str(arm), *(part[arm] for part in columns)) for arm in best_first]
         name = f"Decision {self.id}" if self.id else "Decision that was not recorded"
         return Sheet(
             f"{name}: arm {self.arm!r} for task {self.task!r}, propensity {self.propensity:.3g}",
-            [Table("", ("arm", "probability", "mean", "sd"), rows)],
+            [Table("", ("arm", "probability", "mean", "sd", "worth")[: 1 + len(columns)], rows)],
         )
 
 
@@ -71,6 +80,13 @@ def decision_among(
         dict(zip(arms, mean)),  # noqa: B905
         dict(zip(arms, sd)),  # noqa: B905
     )
+
+
+def with_worth(decision: Decision, arms: Sequence[Label], worth: Array) -> Decision:
+    """Return a decision with the value and cost of its eligible arms, and the expected money."""
+    values, costs = (dict(zip(arms, part, strict=True)) for part in worth.tolist())
+    money = {arm: values[arm] * mean - costs[arm] for arm, mean in decision.mean.items()}
+    return decision._replace(worth=money, values=values, costs=costs)
 
 
 class Ranking(tuple[Decision, ...]):
@@ -112,17 +128,28 @@ class Ranking(tuple[Decision, ...]):
         return Sheet(title, [Table("", ("place", "arm", "propensity", "mean", "sd"), rows)])
 
 
-class Expectation(NamedTuple):
+class MeanAndSd(NamedTuple):
+    """Two numbers by arm."""
+
+    mean: dict[Label, float]
+    sd: dict[Label, float]
+
+
+class Expectation(MeanAndSd):
     """What is believed about the expected reward of every active arm, without exploration.
 
     Parameters
     ----------
     mean, sd : dict
         By arm, in the unit of rewards: of the expected reward, not of a single reward.
+
+    Attributes
+    ----------
+    worth : dict or None
+        Where rewards have values or arms have costs: value x mean - cost of every arm.
     """
 
-    mean: dict[Label, float]
-    sd: dict[Label, float]
+    worth: dict[Label, float] | None = None
 
     def __repr__(self) -> str:
         return self._sheet().text()
@@ -131,9 +158,12 @@ class Expectation(NamedTuple):
         return self._sheet().html()
 
     def _sheet(self) -> Sheet:
-        best_first = sorted(self.mean, key=lambda arm: -self.mean[arm])
-        rows = [(str(arm), self.mean[arm], self.sd[arm]) for arm in best_first]
-        return Sheet("Expected reward of every arm", [Table("", ("arm", "mean", "sd"), rows)])
+        compared = self.mean if self.worth is None else self.worth
+        columns = [part for part in (self.mean, self.sd, self.worth) if part is not None]
+        best_first = sorted(compared, key=lambda arm: -compared[arm])
+        rows = [(str(arm), *(part[arm] for part in columns)) for arm in best_first]
+        names = ("arm", "mean", "sd", "worth")[: 1 + len(columns)]
+        return Sheet("Expected reward of every arm", [Table("", names, rows)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +189,8 @@ class Decisions:
         Of the expected reward; NaN for arms that were not eligible.
     library : {"polars", "pandas", "pyarrow"}, default "polars"
         What :meth:`to_frame` returns a table of: that of the contexts.
+    used : ndarray of shape (2, n_rows, n_arms), optional
+        Values and costs, where rewards have values or arms have costs; NaN for arms that were not eligible.
     """
 
     prefix: str
@@ -171,9 +203,15 @@ class Decisions:
     mean: Array
     sd: Array
     library: str = "polars"
+    used: Array | None = None
 
     def __len__(self) -> int:
         return len(self.chosen)
+
+    @property
+    def worth(self) -> Array | None:
+        """Value x mean - cost, shape (n_rows, n_arms), which arms were compared by; None without values and costs."""
+        return None if self.used is None else self.used[0] * self.mean - self.used[1]
 
     @property
     def ids(self) -> list[str]:
@@ -195,7 +233,7 @@ class Decisions:
     def __getitem__(self, row: int) -> Decision:
         row = range(len(self))[row]
         there = np.flatnonzero(~np.isnan(self.mean[row])).tolist()
-        return Decision(
+        made = Decision(
             f"{self.prefix}-{self.first + row}" if self.prefix else "",
             self.tasks[row],
             self.arms[self.chosen[row]],
@@ -205,6 +243,9 @@ class Decisions:
                 for values in (self.probabilities, self.mean, self.sd)
             ),
         )
+        if self.used is None:
+            return made
+        return with_worth(made, [self.arms[i] for i in there], self.used[:, row, there])
 
     def to_frame(self) -> Any:
         """Return a table with one row per decision.
@@ -213,15 +254,19 @@ class Decisions:
         -------
         table
             Columns decision_id, task, arm, propensity and, for every arm, ``probability_ARM``, ``mean_ARM`` and
-            ``sd_ARM``. It is a table of pandas or Arrow if the contexts were, else of Polars.
+            ``sd_ARM``, with values or costs also ``worth_ARM``. It is a table of pandas or Arrow if the contexts were,
+            else of Polars.
         """
         import polars as pl
 
         each = {
             f"{name}_{arm}": values[:, column]
-            for name, values in (("probability", self.probabilities), ("mean", self.mean), ("sd", self.sd))
+            for name, values in (
+                ("probability", self.probabilities), ("mean", self.mean), ("sd", self.sd), ("worth", self.worth),
+            )
+            if values is not None
             for column, arm in enumerate(self.arms)
-        }
+        }  # fmt: skip
         frame = pl.DataFrame(
             {"decision_id": self.ids, "task": self.tasks, "arm": self.arm, "propensity": self.propensity, **each}
         )

@@ -14,6 +14,7 @@ from posse.core.select import SAMPLING
 from posse.errors import InvalidValue
 from posse.fleet.deciding import believe_rows
 from posse.fleet.tables import encoded_rows, sequence_codes
+from posse.fleet.worth import money_of
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
@@ -80,17 +81,22 @@ def expected_table(fleet: Fleet, tasks: Any, contexts: Any, confidence: float) -
         predictors = over_contexts(fleet, predictors)
     n, arms = len(codes), fleet.arms
     low, high = fleet.settings.family.interval(predictors.mean, predictors.sd, confidence)
+    # Links rise: without prices the arm with the best predictor has the best reward.
+    expected, compared, money = expected_rewards(fleet, predictors), predictors, {}
+    if fleet.worth is not None:
+        compared = in_money(fleet, expected)
+        money = {"worth": compared.mean.ravel()}
     row = np.repeat(np.arange(n), len(arms))
     frame = pl.DataFrame(
         {
             "row": row,
             "task": pl.Series(labels, dtype=_kind(labels)).gather(codes[row]),
             "arm": pl.Series(arms, dtype=_kind(arms)).gather(np.tile(np.arange(len(arms)), n)),
-            "mean": expected_rewards(fleet, predictors).mean.ravel(),
+            "mean": expected.mean.ravel(),
             "low": low.ravel(),
             "high": high.ravel(),
-            # Links rise: the arm with the best predictor has the best reward.
-            "probability_best": probability_best(predictors.mean, predictors.sd).ravel(),
+            "probability_best": probability_best(compared.mean, compared.sd).ravel(),
+            **money,
         }
     )
     return in_library_of(frame, tasks if contexts is None else contexts)
@@ -116,6 +122,16 @@ def expected_rewards(fleet: Fleet, predictors: Beliefs) -> Beliefs:
     mean, sd = predictors.mean.copy(), predictors.sd.copy()
     fleet.core.show(mean, sd)
     return Beliefs(mean, sd, predictors.probabilities)
+
+
+def in_money(fleet: Fleet, beliefs: Beliefs) -> Beliefs:
+    """Return what beliefs about expected rewards mean for value x expected reward - cost, where a fleet has prices."""
+    if fleet.worth is None:
+        return beliefs
+    with fleet.lock:
+        worth = fleet.worth.among(fleet.names.arms.active.arms)
+    mean, sd = money_of(worth, beliefs.mean, beliefs.sd)
+    return Beliefs(mean, sd, beliefs.probabilities)
 
 
 def predictors_at(fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:

@@ -21,6 +21,7 @@ from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, Unkno
 from posse.features import FeatureSpec
 from posse.fleet.ledger import COLUMNS, FORGOTTEN, MOST, REWARDED, Ledger
 from posse.fleet.names import Label, Labels, checked_label, listed
+from posse.fleet.worth import worth_from_json
 from posse.model.prior import Prior
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def state_of(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
         "known_arms": [known.arms.raw.get(arm) for arm in names.arms.numbers.values()],
         "arms": list(names.arms),
         "retired": sorted(names.arms.retired),
+        "worth": None if fleet.worth is None else fleet.worth.to_json(),
         "tasks": KINDS[names.tasks.kind],
         "seed": str(fleet.stream.seed),
         "decided": fleet.stream.decided,
@@ -255,6 +257,7 @@ def restore_fleet(
     fleet = cls(arms=names, features=spec, seed=int(header["seed"]), prior=prior, clock=clock, **settings, **known)
     fleet.stream.decided = reader.whole("decided")
     _restore_arms(fleet, reader)
+    fleet.worth = worth_from_json(header.get("worth"), fleet.names.arms)
     n_tasks = reader.length("task_at")
     labels, at = reader.labels("task", header["tasks"], n_tasks), reader.array("task_at", (n_tasks,), np.int64)
     chosen = np.arange(n_tasks) if tasks is None else _chosen(reader, labels, tasks)

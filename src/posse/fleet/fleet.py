@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time as clock_module
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -38,6 +38,7 @@ from posse.fleet.settings import (
     require_memory,
     require_truth_value,
 )
+from posse.fleet.worth import Prices, changed_worth, with_arm
 from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Fleet(KnownKeywords):
     known : Known
         Raw features of tasks and arms.
     settings : Settings
+    worth : Worth or None
+        Prices of the arms; None where rewards alone count.
     ledgers : Ledgers
         The decisions that may still get a reward.
     stream : Stream
@@ -100,6 +103,8 @@ class Fleet(KnownKeywords):
         count_pending: bool = True,
         task_features: FeatureSpec | Sequence[Any] | None = None,
         arm_features: FeatureSpec | Sequence[Any] | None = None,
+        values: Mapping[Label, float] | None = None,
+        costs: Mapping[Label, float] | None = None,
         background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
@@ -120,6 +125,7 @@ class Fleet(KnownKeywords):
             self.known.arms.raw = dict(enumerate(menu.all_raw()))
         self.known.require(self._features, self.settings, n_arms)
         self.names.arms.change({label: number for number, label in enumerate(labels)}, ())
+        self.worth = changed_worth(None, self.names.arms, values, costs)
         self.core = new_core(self)
         self.stream = Stream(checked_seed(seed))
         self.ledgers = Ledgers(n_features)
@@ -203,6 +209,20 @@ class Fleet(KnownKeywords):
         with self.lock:
             arms = self.names.arms
             return tuple(label for label, arm in arms.numbers.items() if arm in arms.retired)
+
+    @property
+    def values(self) -> dict[Label, float] | None:
+        """What one unit of reward is worth, by arm that may be chosen; None where nobody said it."""
+        with self.lock:
+            worth, (arms, names) = self.worth, self.names.arms.active
+            return dict(zip(names, worth.table[0, arms].tolist(), strict=True)) if worth and worth.valued else None
+
+    @property
+    def costs(self) -> dict[Label, float] | None:
+        """What playing an arm costs, by arm that may be chosen; None in a fleet without values and costs."""
+        with self.lock:
+            worth, (arms, names) = self.worth, self.names.arms.active
+            return dict(zip(names, worth.table[1, arms].tolist(), strict=True)) if worth else None
 
     @property
     def tasks(self) -> tuple[Label, ...]:
@@ -309,7 +329,8 @@ class Fleet(KnownKeywords):
         Returns
         -------
         Expectation
-            ``mean`` and ``sd`` by arm, in the unit of rewards: of the expected reward, not of a single reward.
+            ``mean`` and ``sd`` by arm, in the unit of rewards: of the expected reward, not of a single reward. In a
+            fleet with ``values`` or ``costs`` also ``worth``, the expected money.
 
         Raises
         ------
@@ -351,8 +372,9 @@ class Fleet(KnownKeywords):
         Returns
         -------
         table
-            One row for every row and arm: row, task, arm, mean, low, high, probability_best. In the library of
-            ``contexts`` or ``tasks`` if that is pandas or Arrow, else in Polars.
+            One row for every row and arm: row, task, arm, mean, low, high, probability_best; in a fleet with ``values``
+            or ``costs`` also worth, the expected money, and probability_best is that of earning most. In the library
+            of ``contexts`` or ``tasks`` if that is pandas or Arrow, else in Polars.
 
         Raises
         ------
@@ -374,8 +396,9 @@ class Fleet(KnownKeywords):
         return expected_table(self, tasks, contexts, confidence)
 
     def probabilities(
-        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
-    ) -> Array:
+        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True,
+        *, values: Mapping[Label, Any] | None = None, costs: Mapping[Label, Any] | None = None,
+    ) -> Array:  # fmt: skip
         """Return the probability of every active arm in every row, as if each were the next decision; changes nothing.
 
         Parameters
@@ -384,6 +407,7 @@ class Fleet(KnownKeywords):
         contexts : table, 2-D array or list of contexts
         eligible : sequence of (sequence of arms, or None), default None
         explore : bool, default True
+        values, costs : mapping from arms to prices, default None
             All as in :meth:`posse.Posse.decide_many`.
 
         Returns
@@ -398,7 +422,7 @@ class Fleet(KnownKeywords):
         """
         from posse.fleet.views import probabilities_of
 
-        return probabilities_of(self, tasks, contexts, eligible, explore)
+        return probabilities_of(self, tasks, contexts, eligible, explore, Prices(values, costs, contexts))
 
     # The population.
 
@@ -467,7 +491,9 @@ class Fleet(KnownKeywords):
 
     # Arms and tasks.
 
-    def add_arm(self, arm: Label, features: Any = None) -> None:
+    def add_arm(
+        self, arm: Label, features: Any = None, *, value: float | None = None, cost: float | None = None
+    ) -> None:
         """Add an arm that every task may choose from now on; a retired one comes back with what it taught.
 
         Parameters
@@ -476,12 +502,18 @@ class Fleet(KnownKeywords):
         features : mapping, array or row, default None
             What is known about it, in a fleet with ``arm_features``: it starts near the arms like it. None: nothing,
             and it starts from what all arms have in common.
+        value : float, default None
+            What one unit of its reward is worth, in a fleet with ``values``, where a new arm needs one. None: a retired
+            arm has the one that it had.
+        cost : float, default None
+            What playing it costs. None: 0, or what it was before it was retired.
 
         Raises
         ------
         InvalidValue
             If there is such an arm already, which is not retired; if all arms together cannot have the ``floor``; if
-            features came for a fleet without ``arm_features`` or for a retired arm; if only some tasks were loaded.
+            features came for a fleet without ``arm_features`` or for a retired arm; if a value came for a fleet without
+            ``values``, or none for one with them; if only some tasks were loaded.
 
         Examples
         --------
@@ -494,6 +526,7 @@ class Fleet(KnownKeywords):
         """
         with self.lock:
             arms, new = self.names.arms, checked_arm(self, arm, features)
+            worth = with_arm(self.worth, new.number, new.label, value, cost)
             numbers = arms.numbers | {new.label: new.number}
             with defer_interrupts():
                 if new.number not in arms.retired:
@@ -501,6 +534,7 @@ class Fleet(KnownKeywords):
                     if new.raw is not None:
                         self.known.arms.raw[new.number] = new.raw
                 arms.change(numbers, arms.retired - {new.number})
+                self.worth = worth
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more. What it taught stays, and its late rewards are still learned.
@@ -520,6 +554,39 @@ class Fleet(KnownKeywords):
         with self.lock:
             arms = self.names.arms
             arms.change(arms.numbers, arms.without(arm))
+
+    def set_values(
+        self, values: Mapping[Label, float] | None = None, costs: Mapping[Label, float] | None = None
+    ) -> None:
+        """Change what rewards are worth, or what arms cost, from the next decision on; nothing is forgotten.
+
+        Parameters
+        ----------
+        values : mapping from arms to numbers, default None
+            What one unit of reward is worth; arms that are not named keep their values. In a fleet without values it
+            names every arm.
+        costs : mapping from arms to numbers, default None
+            What playing an arm costs; arms that are not named keep their costs.
+
+        Raises
+        ------
+        UnknownArm
+            If there is no such arm.
+        NotFinite
+            If a number is NaN or infinite.
+        InvalidValue
+            If a number is negative or none, or an arm has no value.
+
+        Examples
+        --------
+        >>> from posse import Posse
+        >>> bandits = Posse(arms=["coffee", "sandwich"], values={"coffee": 1.6, "sandwich": 2.8}, seed=7)
+        >>> bandits.set_values({"coffee": 1.9}, costs={"sandwich": 0.05})
+        >>> bandits.values, bandits.costs
+        ({'coffee': 1.9, 'sandwich': 2.8}, {'coffee': 0.0, 'sandwich': 0.05})
+        """
+        with self.lock:
+            self.worth = changed_worth(self.worth, self.names.arms, values, costs)
 
     def rename(self, arm: Label, to: Label) -> None:
         """Give an arm another name; what it taught stays with it.

@@ -13,6 +13,7 @@ from posse.errors import InvalidValue
 from posse.fleet.joining import add_to, new_core
 from posse.fleet.ledger import Ledger
 from posse.fleet.posse import Posse
+from posse.fleet.worth import joined_worth
 from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def add(
     mine.settings.require_floor(len(numbers) - len(retired))
     if new_arms:
         mine.settings.require_extendable()
+    worth = joined_worth(mine, other, new_arms)
     # On a copy, which may fail anywhere.
     core = new_core(mine)
     core.method = mine.core.method
@@ -141,6 +143,7 @@ def add(
         join()
         mine.names.tasks.take(new.labels, new.numbers)
         arms.change(numbers, retired)
+        mine.worth = worth
         side.raw.update({int(task_of[task]): other.known.tasks.raw[task] for task in known})
         mine.known.arms.raw.update({arm: raw for arm, raw in raw_arms.items() if raw is not None})
         mine.ledgers.adopted.update({ledger.prefix: mine.ledgers.joined(ledger) for ledger in ledgers})

@@ -94,6 +94,8 @@ def decision_records(
             "context": context,
             **of_arms[place],
             **family,
+            **({} if decision.values is None else {"values": list(decision.values.values())}),
+            **({} if decision.costs is None else {"costs": list(decision.costs.values())}),
             "policy": policy,
             "version": __version__,
             **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),

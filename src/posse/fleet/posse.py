@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -18,6 +18,7 @@ from posse.fleet.ledger import REWARDED, Pending
 from posse.fleet.names import Label
 from posse.fleet.settings import require_truth_value
 from posse.fleet.tables import encoded_rows
+from posse.fleet.worth import Prices, worth_among
 from posse.interrupts import defer_interrupts
 from posse.tables import library_of
 
@@ -90,6 +91,12 @@ class Posse(Fleet):
         What may be known about an arm: price, category. ``arms`` is then a mapping from arms to features, or a table
         with a column ``arm``; arms that are added start near those like them. For hundreds of arms that come and go,
         see :class:`posse.Catalogue`. Default: nothing.
+    values : mapping from arms to numbers, optional
+        What one unit of an arm's reward is worth, such as its margin; with every arm in it (``posse docs values``).
+        Arms are then compared by value x expected reward - cost. :meth:`set_values` changes prices, and ``decide``
+        takes others for one decision. Default: rewards are what counts.
+    costs : mapping from arms to numbers, optional
+        What playing an arm costs; 0 for those that are left out. Default: nothing.
     background : bool, default False
         True estimates the population on other threads: decisions go on under the old one meanwhile. False is for runs
         that must be the same every time, as it depends on the machine when a new population is there.
@@ -135,13 +142,15 @@ class Posse(Fleet):
     @overload
     def decide(
         self, task: Label, context: Any = None, eligible: Iterable[Label] | None = None, explore: bool = True,
-        record: bool = True, *, k: None = None,
+        record: bool = True, *, k: None = None, values: Mapping[Label, float] | None = None,
+        costs: Mapping[Label, float] | None = None,
     ) -> Decision: ...  # fmt: skip
 
     @overload
     def decide(
         self, task: Label, context: Any = None, eligible: Iterable[Label] | None = None, explore: bool = True,
-        record: bool = True, *, k: int,
+        record: bool = True, *, k: int, values: Mapping[Label, float] | None = None,
+        costs: Mapping[Label, float] | None = None,
     ) -> Ranking: ...  # fmt: skip
 
     def decide(
@@ -153,6 +162,8 @@ class Posse(Fleet):
         record: bool = True,
         *,
         k: int | None = None,
+        values: Mapping[Label, float] | None = None,
+        costs: Mapping[Label, float] | None = None,
     ) -> Decision | Ranking:
         """Choose an arm for a task in a context, or the ``k`` arms of a ranking.
 
@@ -178,12 +189,18 @@ class Posse(Fleet):
         k : int, default None
             The number of places of a ranking of distinct arms. Each place is a decision among the arms that the places
             above have left, with its own id, propensity and reward. None: one decision, not a ranking.
+        values : mapping from arms to numbers, default None
+            What one unit of reward is worth in this decision, in place of the fleet's values for the arms that are
+            named. In a fleet without values it names every eligible arm. None: the fleet's.
+        costs : mapping from arms to numbers, default None
+            What playing an arm costs in this decision, in place of the fleet's costs for the arms that are named.
 
         Returns
         -------
         Decision or Ranking
             A :class:`Decision` has ``id``, ``task``, ``arm``, ``propensity``, and ``probabilities``, ``mean`` and
-            ``sd`` by eligible arm. With ``k`` a :class:`Ranking`: a tuple of ``k`` decisions, best place first.
+            ``sd`` by eligible arm, where there are values or costs also ``worth``. With ``k`` a :class:`Ranking`: a
+            tuple of ``k`` decisions, best place first.
 
         Raises
         ------
@@ -198,7 +215,8 @@ class Posse(Fleet):
         InvalidValue
             If a feature is missing, not declared, or not of its kind; if a task is named by anything but text or a
             whole number, or by the other of the two; if ``eligible`` is empty or has an arm twice; if ``explore`` or
-            ``record`` is not True or False; if ``k`` is not a whole number from 1 to the number of eligible arms.
+            ``record`` is not True or False; if ``k`` is not a whole number from 1 to the number of eligible arms; if
+            one of ``values`` or ``costs`` is negative, or a value is missing.
 
         Notes
         -----
@@ -230,11 +248,14 @@ class Posse(Fleet):
             if record:
                 expire(self, now)
             asked = asked_of(self, task, eligible, places)
+            worth = None
+            if self.worth is not None or values is not None or costs is not None:
+                worth = worth_among(self, asked.active, values, costs)
             self.core.ensure_fresh()
             first, prefix = own.first + own.size, own.prefix
             ids = [f"{prefix}-{first + place}" if record else "" for place in range(places)]
             uniforms = [self.stream.next()] if places == 1 else self.stream.draw(places).tolist()
-            chosen, decisions = draw(self, asked, x, now, explore, uniforms, ids)
+            chosen, decisions = draw(self, asked, x, now, explore, uniforms, ids, worth)
             if record:
                 self._record(asked, x, chosen, decisions, context, now, ranking=k is not None)
         return decisions[0] if k is None else Ranking(decisions)
@@ -274,6 +295,9 @@ class Posse(Fleet):
         eligible: Iterable[Iterable[Label] | None] | None = None,
         explore: bool = True,
         record: bool = True,
+        *,
+        values: Mapping[Label, Any] | None = None,
+        costs: Mapping[Label, Any] | None = None,
     ) -> Decisions:
         """Choose an arm for every row, by what is believed when this is called.
 
@@ -293,6 +317,9 @@ class Posse(Fleet):
             False takes the arm with the highest expected reward in every row.
         record : bool, default True
             False returns what would be decided and leaves no trace, as in :meth:`decide`.
+        values, costs : mapping from arms to prices, default None
+            As in :meth:`decide`; a price is a number, or a sequence with one number per row, or the name of a column of
+            ``contexts``.
 
         Returns
         -------
@@ -321,7 +348,8 @@ class Posse(Fleet):
             now = self.clock()
             if record:
                 expire(self, now)
-            arms, decisions = draw_rows(self, labels, codes, X, eligible, explore, library_of(contexts))
+            prices = Prices(values, costs, contexts)
+            arms, decisions = draw_rows(self, labels, codes, X, eligible, explore, library_of(contexts), prices)
             if not record:
                 return replace(decisions, prefix="", first=0)
             core, ledger = self.core, self.ledgers.own
@@ -332,8 +360,8 @@ class Posse(Fleet):
             absent = None if self.partial else self.settings.counted
             ready = None
             if absent is not None and len(codes):
-                values, times = np.full(len(codes), absent), np.full(len(codes), now)
-                ready = core.ready_rows(rows, arms, X, values, times, is_open=True, estimate=False)
+                absents, times = np.full(len(codes), absent), np.full(len(codes), now)
+                ready = core.ready_rows(rows, arms, X, absents, times, is_open=True, estimate=False)
             with defer_interrupts():
                 if self.notes is not None:
                     self.notes.decisions(self, decisions, contexts, X, now)

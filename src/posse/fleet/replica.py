@@ -26,6 +26,7 @@ from posse.fleet.learning import learn_numbered
 from posse.fleet.names import Label
 from posse.fleet.settings import Stream, require_truth_value
 from posse.fleet.views import arm_overviews
+from posse.fleet.worth import worth_among
 from posse.interrupts import finish
 
 if TYPE_CHECKING:
@@ -157,8 +158,9 @@ class Replica(Fleet):
             self.stream = Stream(secrets.randbits(63), decided)
 
     def propose(
-        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True
-    ) -> Decision:
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True, *,
+        values: Mapping[Any, float] | None = None, costs: Mapping[Any, float] | None = None,
+    ) -> Decision:  # fmt: skip
         """Choose an arm as :meth:`posse.Posse.decide` does, and store nothing; the id is new in all the world."""
         x = self._features.encode(context)
         require_truth_value(explore)
@@ -166,7 +168,8 @@ class Replica(Fleet):
             asked = asked_of(self, task, eligible)
             self.core.ensure_fresh()
             ids = [f"{self.ledgers.own.prefix}-{self.stream.decided + 1}"]
-            _, (decision,) = draw(self, asked, x, self.now, explore, [self.stream.next()], ids)
+            worth = worth_among(self, asked.active, values, costs)
+            _, (decision,) = draw(self, asked, x, self.now, explore, [self.stream.next()], ids, worth)
             self.stream.decided += 1
         return decision
 

@@ -20,6 +20,7 @@ from posse.fleet.late import expire
 from posse.fleet.overview import ArmOverview, Coefficients, Overview, TaskOverview
 from posse.fleet.settings import require_truth_value
 from posse.fleet.tables import encoded_rows
+from posse.fleet.worth import Prices, money_of, worth_of_rows
 from posse.model.borrowing import Borrowing
 from posse.model.statistics import Statistics
 
@@ -62,16 +63,22 @@ def expected_of(fleet: Fleet, task: Label, context: Any) -> Expectation:
         fleet.core.ensure_fresh()
         fleet.core.predict(-1 if number is None else number, x, fleet.now, arms, out)
         fleet.core.show(out[0], out[1])
+        worth = None if fleet.worth is None else fleet.worth.among(arms)
     mean, sd = out.tolist()
-    return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
+    expected = Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
+    if worth is not None:
+        expected.worth = dict(zip(names, money_of(worth, *out)[0].tolist(), strict=True))
+    return expected
 
 
-def probabilities_of(fleet: Fleet, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> Array:
+def probabilities_of(fleet: Fleet, tasks: Any, contexts: Any, eligible: Any, explore: bool, prices: Prices) -> Array:
     """Return the probability of each active arm in every row; see :meth:`posse.Posse.probabilities`."""
     require_truth_value(explore)
     labels, codes, X = encoded_rows(fleet, tasks, contexts)
     with fleet.lock:
-        return believe_rows(fleet, labels, codes, X, eligible, explore)[1]
+        mask = fleet.names.arms.mask(eligible, len(codes))
+        worth = worth_of_rows(fleet, mask, len(codes), *prices)
+        return believe_rows(fleet, labels, codes, X, mask, explore, worth=worth)[1]
 
 
 def coefficients_in(fleet: Fleet, task: Label) -> Coefficients:

@@ -18,7 +18,7 @@ from posse.errors import DataFileError, NotFinite
 from posse.logs.findings import BadRow, first_row, shown
 from posse.logs.joining import join_rewards
 from posse.logs.log import Log
-from posse.logs.schema import ARM_FEATURES, COLUMNS, LABEL, NUMBER_LISTS, join_features
+from posse.logs.schema import ARM_FEATURES, COLUMNS, LABEL, NUMBER_LISTS, PRICES, join_features
 from posse.logs.times import as_text, as_times
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def read_jsonl(path: str | Path) -> Log:
         with _naming_lines(path, lines):
             features = of_tasks.task_features(lines, rows)
     with _naming_lines(path, numbers):
-        unknown = tuple(key for key in columns.names[""] if key not in (*COLUMNS, ARM_FEATURES))
+        unknown = tuple(key for key in columns.names[""] if key not in (*COLUMNS, ARM_FEATURES, *PRICES))
         return Log(frame, unknown=unknown, notes=notes, task_features=features)
 
 
@@ -186,7 +186,10 @@ class _Columns:
         self._note_names("", records)
         columns = [pl.Series("line", lines, dtype=pl.Int64())]
         columns += self.scalars(lines, records, (name for name in COLUMNS if name not in (*LISTS, "context")))
-        columns += [self._lists(lines, [record.get(name) for record in records], name) for name in LISTS]
+        columns += [
+            self._lists(lines, [record.get(name) for record in records], name)
+            for name in (*LISTS, *self.priced(records))
+        ]
         for key in ("context", ARM_FEATURES):
             objects = [record.get(key) or {} for record in records]
             for row, value in enumerate(objects):
@@ -202,12 +205,17 @@ class _Columns:
                     columns.append(self._lists(lines, values, f"arm feature {name!r}").alias(f"{key}.{name}"))
         return pl.DataFrame(columns)
 
+    def priced(self, records: Sequence[dict[str, Any]]) -> list[str]:
+        """Return which prices some records have."""
+        return [name for name in PRICES if any(name in record for record in records)]
+
     def joined(self, tables: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl.Series]:
         """Return all decisions as the table of a log, and their lines."""
         import polars as pl
 
         table = pl.concat(tables, how="diagonal_relaxed")
-        frame = table.select(name for name in COLUMNS if name != "context")
+        there = [name for name in PRICES if name in table.columns]
+        frame = table.select(*(name for name in COLUMNS if name != "context"), *there)
         for key in ("context", ARM_FEATURES):
             features = [table[f"{key}.{name}"].alias(name) for name in self.names[key]]
             if features or key == "context":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
@@ -11,6 +11,8 @@ from posse.logs.times import as_times
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from posse.logs.log import Log
 
 COLUMNS = (
     "decision_id",
@@ -32,6 +34,8 @@ COLUMNS = (
 )
 ARM_FEATURES = "arm_features"
 """Features of the eligible arms of a catalogue: a list per feature, in their order. Other logs have no such column."""
+PRICES = ("values", "costs")
+"""What one unit of reward of the eligible arms was worth, and what they cost, where a fleet has such prices."""
 REQUIRED = ("task", "arm", "reward")
 NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
 LABEL = "must be text or a whole number below 2**63"
@@ -40,7 +44,7 @@ LABEL = "must be text or a whole number below 2**63"
 def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Return a table with exactly the columns of a log, and the names of those that no log has.
 
-    Where eligible arms have features, those are one more column at the end.
+    Where eligible arms have features or prices, those are further columns at the end.
 
     Parameters
     ----------
@@ -87,7 +91,9 @@ def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     frame = pl.DataFrame([values.alias(name) for values, name in zip(result, COLUMNS, strict=True)])
     if ARM_FEATURES in table.columns and table[ARM_FEATURES].dtype != pl.Null():
         frame = frame.with_columns(arm_features(table[ARM_FEATURES], ARM_FEATURES))
-    return frame, tuple(name for name in table.columns if name not in (*COLUMNS, ARM_FEATURES))
+    priced = [name for name in PRICES if name in table.columns and isinstance(table[name].dtype, pl.List | pl.Array)]
+    frame = frame.with_columns(prices(table[name], name) for name in priced if table[name].count())
+    return frame, tuple(name for name in table.columns if name not in (*COLUMNS, ARM_FEATURES, *priced))
 
 
 def labels(values: pl.Series, name: str) -> pl.Series:
@@ -275,6 +281,34 @@ def arm_features(values: pl.Series, name: str) -> pl.Series:
         flat = _feature(column.explode().alias(feature))
         columns.append(column.cast(pl.List(flat.dtype)))
     return pl.DataFrame(columns).to_struct(name)
+
+
+def prices(values: pl.Series, name: str) -> pl.Series:
+    """Return lists of values or costs of the eligible arms, none of them negative."""
+    import polars as pl
+
+    result = lists(values, name, pl.Float64())
+    wrong = ~result.list.eval((pl.element() >= 0) & pl.element().is_finite()).list.all()
+    _refuse(wrong.fill_null(value=False), result, name, "must be a list of numbers from 0 on, one per eligible arm")
+    return result
+
+
+def latest_prices(log: Log, arms: Sequence[Any]) -> list[dict[Any, float] | None]:
+    """Return the last values and costs that a log has, by arm; None for both unless every arm has some."""
+    import polars as pl
+
+    there = [name for name in PRICES if name in log.frame.columns]
+    rows = log.frame.filter(pl.col(name).is_not_null() for name in there)
+    if not rows["time"].null_count():
+        rows = rows.sort("time", maintain_order=True)
+    found: list[dict[Any, float] | None] = []
+    for name in PRICES:
+        known = {}
+        if name in there:
+            pairs = rows.select("eligible", name).explode("eligible", name).drop_nulls()
+            known = dict(pairs.unique("eligible", keep="last", maintain_order=True).iter_rows())
+        found.append({arm: known[arm] for arm in arms} if set(arms) <= set(known) else None)
+    return found if None not in found else [None, None]
 
 
 def empty(values: pl.Series, dtype: pl.DataType) -> pl.Series:

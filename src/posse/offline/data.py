@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from posse.checks import labels, real_array
+from posse.checks import labels, nearest, number, real_array
 from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
 from posse.families import family_of
 from posse.offline.intervals import effective_rewards
@@ -63,6 +63,9 @@ class LoggedBandit:
         Default: every arm, always.
     probabilities : ndarray of shape (n_rows, n_arms), optional
         Of all arms, where the log has them.
+    worth : ndarray of shape (2, n_rows, n_arms), optional
+        What one unit of reward is worth, and what playing an arm costs, where that was so: values of policies are then
+        those of value x reward - cost. 0 for arms that were not eligible.
     task_labels, arm_labels : tuple, optional
         Default: the numbers themselves.
     groups : mapping of str to ndarray of shape (n_rows,)
@@ -94,6 +97,7 @@ class LoggedBandit:
     propensities: Array
     eligible: BoolArray = None  # type: ignore[assignment]
     probabilities: Array | None = None
+    worth: Array | None = None
     task_labels: tuple[Any, ...] = ()
     arm_labels: tuple[Any, ...] = ()
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
@@ -117,6 +121,8 @@ class LoggedBandit:
             put(name, real_array(getattr(self, name), name))
         if self.probabilities is not None:
             put("probabilities", real_array(self.probabilities, "probabilities"))
+        if self.worth is not None:
+            put("worth", real_array(self.worth, "worth"))
         if self.reward_family != "number":
             put("rewards", family_of(self.reward_family).check_many(self.rewards))
         put("task_labels", tuple(self.task_labels) or tuple(range(_count(self.tasks, "tasks"))))
@@ -128,6 +134,8 @@ class LoggedBandit:
         shapes = {"arms": (n,), "rewards": (n,), "propensities": (n,), "eligible": (n, K)}
         if self.probabilities is not None:
             shapes["probabilities"] = (n, K)
+        if self.worth is not None:
+            shapes["worth"] = (2, n, K)
         for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
                 raise ShapeError(f"{name} must have shape {shape}, but its shape is {getattr(self, name).shape}")
@@ -183,6 +191,18 @@ class LoggedBandit:
     def n_arms(self) -> int:
         """Number of arms."""
         return len(self.arm_labels)
+
+    @property
+    def money(self) -> Array:
+        """What every row earned: its reward, or value x reward - cost where the log has prices."""
+        if self.worth is None:
+            return self.rewards
+        values, costs = self.worth[:, np.arange(self.n_rows), self.arms]
+        return np.asarray(values * self.rewards - costs)
+
+    def in_money(self, expected: Array) -> Array:
+        """Return what expected rewards of every arm are worth, shape (n_rows, n_arms)."""
+        return expected if self.worth is None else np.asarray(self.worth[0] * expected - self.worth[1])
 
     @property
     def usual_reward(self) -> float:
@@ -242,6 +262,35 @@ class LoggedBandit:
         from posse.offline.reading import read_columns
 
         return cls(**read_columns(log, features, groups))
+
+
+def with_prices(data: LoggedBandit, values: Mapping[Any, Any] | None, costs: Mapping[Any, Any] | None) -> LoggedBandit:
+    """Return the same rows with prices of their arms in place of those of the log, or raise; costs may be left out."""
+    if values is None and costs is None:
+        return data
+    if data.menus is not None:
+        raise InvalidValue("expected no values and costs for the log of a catalogue, got some; leave them out")
+    table = np.array([np.ones(data.n_arms), np.zeros(data.n_arms)])
+    for place, (name, given) in enumerate((("values", values), ("costs", costs))):
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            raise InvalidValue(
+                f"expected {name} to be a mapping from arms to numbers, got {type(given).__name__}; pass "
+                f"{name}={{arm: number}}"
+            )
+        for arm, one in given.items():
+            if arm not in data.arm_labels:
+                raise UnknownArm(f"no arm {arm!r} in the log; {nearest(arm, data.arm_labels, 'arms')}")
+            table[place, data.arm_labels.index(arm)] = number(one, f"{name} of arm {arm!r}", at_least=0)
+    missing = [arm for arm in data.arm_labels if values is not None and arm not in values]
+    if missing:
+        raise InvalidValue(f"expected a value of every arm of the log, got none of {missing[0]!r}; add it")
+    shape = (2, data.n_rows, data.n_arms)
+    ranked = data.rankings
+    if ranked is not None:
+        ranked = replace(ranked, whole=with_prices(ranked.whole, values, costs))
+    return replace(data, worth=np.broadcast_to(table[:, None], shape).copy(), rankings=ranked)
 
 
 def check_distributions(probabilities: Array, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from posse.errors import InvalidValue
 from posse.families import family_of
 from posse.fleet.catalogue import Catalogue
 from posse.logs.reading import read_table
-from posse.offline.data import LoggedBandit
+from posse.offline.data import LoggedBandit, with_prices
 from posse.offline.diagnostics import Limits, Refusal, refusals_of_log
 from posse.offline.estimators import ESTIMATORS, LABELS, NEED_MODEL, Contributions
 from posse.offline.intervals import Estimate, IntervalRule
@@ -44,6 +44,7 @@ FORBIDDING = ("reward-missing-by-arm",)  # warnings of a log's check that forbid
 TOLERATED = ("propensity-missing", "feature-absent")  # errors that few of the rows may have, or that are of no concern
 MISREAD = ("unknown-columns", "no-features")  # notes that mean the log may not be what its owner thinks
 NOT_OF_CATALOGUES = (Always, Learned, Replay)  # they need arms that are there in every row
+IN_MONEY = "in money: value x reward - cost, by the values and costs of the log or those that were given"
 CHECKED_HERE = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warnings about what limits are for
 
 
@@ -56,6 +57,8 @@ def evaluate(
     groups: Sequence[str] = (),
     features: FeatureSpec | None = None,
     rewards: Rewards | None = None,
+    values: Mapping[Any, float] | None = None,
+    costs: Mapping[Any, float] | None = None,
     confidence: float = 0.95,
     folds: int = FOLDS,
     clip: float | None = None,
@@ -82,6 +85,9 @@ def evaluate(
     rewards : {"number", "binary", "count"}, optional
         What rewards are. DM, DR and SWITCH-DR use a model of the family, whose predictions are probabilities or rates.
         Default: what the log says.
+    values, costs : mapping from arms to numbers, optional
+        What one unit of reward is worth, of every arm of the log, and what playing an arm costs: policies are then
+        compared by value x reward - cost. Default: what the log says, row by row.
     confidence : float
         Of the intervals.
     folds : int
@@ -128,6 +134,7 @@ def evaluate(
         if refusals:
             return _refused_log(log, names, refusals, notes, _settings(choices, rules))
         data = LoggedBandit.from_log(log, features, groups)
+    data = with_prices(data, values, costs)
     if data.menus is not None:
         choices, notes = _for_catalogues(choices, [*chosen, baseline], estimators is None, notes)
     if rewards is not None:
@@ -135,7 +142,7 @@ def evaluate(
 
     @cache
     def model() -> Array:
-        return predicted_rewards(data, deal_folds(data.tasks, folds=choices.folds, seed=choices.seed))
+        return data.in_money(predicted_rewards(data, deal_folds(data.tasks, folds=choices.folds, seed=choices.seed)))
 
     of_log = tuple(refusals_of_log(data, rules))
     data.fits.begin = progress
@@ -170,7 +177,10 @@ def _assemble(
     if not over_tasks:
         few = f"{data.n_tasks} tasks are too few, or too unequal, to say how tasks differ: intervals are about these"
         notes = (*notes, f"{few} very tasks, not about tasks like them")
-    rule = IntervalRule(confidence=choices.confidence, family=data.reward_family, over_tasks=over_tasks)
+    if data.worth is not None:
+        notes = (*notes, IN_MONEY)
+    family = data.reward_family if data.worth is None else "number"
+    rule = IntervalRule(confidence=choices.confidence, family=family, over_tasks=over_tasks)
     table, differences, by_task, by_group = [], [], [], []
     base = results[-1] if paired else None
     for one in results:
@@ -196,9 +206,7 @@ def _assemble(
             by_task += [{"target": name, **row} for row in task_rows(data, one.weights, one.estimates, rule, limits)]
         by_group += [{"target": name, **row} for row in group_rows(data, one.weights, one.estimates, rule, limits)]
     everything = np.ones(data.n_rows)
-    own = rule.estimate(
-        data.tasks, Contributions(data.rewards, everything), n_rewards=data.effective_rewards(everything)
-    )
+    own = rule.estimate(data.tasks, Contributions(data.money, everything), n_rewards=data.effective_rewards(everything))
     if data.effective_rewards(everything) < limits.min_effective_rewards:
         own = Estimate(own.value, own.se)
     return Evaluation(

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from posse.checks import one_of
+from posse.core.decide import show_rewards
 from posse.core.rule import score_probabilities_rows
 from posse.errors import InvalidValue
-from posse.families import FAMILIES, Rewards
+from posse.families import FAMILIES, Rewards, family_of
 from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
 from posse.offline.data import LoggedBandit, Predictors
 from posse.offline.model import FOLDS, cross_fitted, deal_folds, predictors, predictors_of
@@ -92,11 +93,17 @@ class Learned:
         policy = self._policy(n_tasks=1, n_arms=2, n_features=1)
         folds = deal_folds(data.tasks, folds=self.folds, seed=self.seed)
         mean, sd = self._predictors(data, folds, policy)
+        if data.worth is not None:
+            shown = mean.copy(), sd.copy()
+            if self._has_links(data, policy):
+                show_rewards(family_of(data.reward_family).code, *(part.reshape(-1) for part in shown))
+            mean, sd = data.worth[0] * shown[0] - data.worth[1], data.worth[0] * shown[1]
         result = np.zeros((data.n_rows, data.n_arms))
         for fold in np.unique(folds):
             rows = np.flatnonzero(folds == fold)
             probabilities = np.empty((rows.size, data.n_arms))
-            # Clicks and counts by the scale of the linear predictor: links rise, so the best arm is the same.
+            # Without prices, clicks and counts by the scale of the linear predictor: links rise, so the best arm is
+            # the same.
             score_probabilities_rows(
                 mean[rows],
                 sd[rows],
@@ -108,12 +115,20 @@ class Learned:
             result[rows] = probabilities
         return result
 
+    def _by_evidence(self, policy: EbmRandUCB | EbmTS | EbmUCB) -> bool:
+        known = self.settings["prior"]
+        return not isinstance(known, Prior) and known == "evidence" and not policy.robust
+
+    def _has_links(self, data: LoggedBandit, policy: EbmRandUCB | EbmTS | EbmUCB) -> bool:
+        """Whether predictors are those of clicks or counts, not of numbers."""
+        return data.reward_family != "number" and self._by_evidence(policy)
+
     def _predictors(
         self, data: LoggedBandit, folds: IntArray, policy: EbmRandUCB | EbmTS | EbmUCB
     ) -> tuple[Array, Array]:
         """Return mean and standard deviation of every arm in every row, learned from the other folds."""
         known = self.settings["prior"]
-        if not isinstance(known, Prior) and known == "evidence" and not policy.robust:
+        if self._by_evidence(policy):
             return _both(predictors(data, folds, spread=True))
 
         def learn(seen: Statistics) -> Posterior:

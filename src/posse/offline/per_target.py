@@ -94,16 +94,16 @@ def evaluate_target(
     estimates, threshold = {}, None
     for name in choices.estimators:
         if name == "ips":
-            estimates[name] = ips(weights, data.rewards)
+            estimates[name] = ips(weights, data.money)
         elif name == "snips":
-            estimates[name] = snips(weights, data.rewards)
+            estimates[name] = snips(weights, data.money)
         elif name == "dm":
             estimates[name] = direct_method(probabilities, model())
             notes.append(_model_note(target))
         elif name == "dr":
-            estimates[name] = doubly_robust(probabilities, model(), weights, data.arms, data.rewards)
+            estimates[name] = doubly_robust(probabilities, model(), weights, data.arms, data.money)
         else:
-            rows = (probabilities, model(), weights, data.arms, data.rewards)
+            rows = (probabilities, model(), weights, data.arms, data.money)
             threshold = switch_threshold(*rows, data.tasks, data.probabilities)
             estimates[name] = doubly_robust(*rows, threshold=threshold)
             notes.append(_switch_note(threshold, weights))
@@ -244,7 +244,7 @@ def _part(
     result: dict[str, Any] = {
         "rows": int(rows.size),
         "effective_rows": effective,
-        "on_policy": float(rewards.mean()) if rows.size else 0.0,
+        "on_policy": float(data.money[rows].mean()) if rows.size else 0.0,
         **dict.fromkeys(("value", "se", "low", "high", "refused")),
     }
     if effective < least:

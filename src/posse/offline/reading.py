@@ -14,6 +14,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.logs.menus import menus_of
+from posse.logs.schema import PRICES
 from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def _fields(frame: pl.DataFrame, log: Log, features: FeatureSpec | None, groups:
         "propensities": frame["propensity"].to_numpy(),
         "eligible": eligible,
         "probabilities": probabilities,
+        "worth": None if menus is not None else _worth(frame, arms),
         "task_labels": tuple(tasks.to_list()),
         "arm_labels": tuple(arms),
         "groups": {name: _group(frame, raw, name) for name in groups},
@@ -242,6 +244,27 @@ def _matrices(frame: pl.DataFrame, offered: pl.Series, arms: Sequence[Any]) -> t
     probabilities = np.zeros(eligible.shape)
     probabilities[rows, columns] = given.filter(given.list.len() > 0).explode().to_numpy()
     return eligible, probabilities
+
+
+def _worth(frame: pl.DataFrame, arms: Sequence[Any]) -> Array | None:
+    """Return values and costs by row and arm, 0 where an arm was not eligible; None if the log has none."""
+    there = [name for name in PRICES if name in frame.columns]
+    if not there:
+        return None
+    sizes = frame["eligible"].list.len().to_numpy()
+    rows = np.repeat(np.arange(frame.height), sizes)
+    columns = _codes(frame["eligible"].filter(sizes > 0).explode(), list(arms))
+    worth = np.stack([np.full((frame.height, len(arms)), float(name == "values")) for name in PRICES])
+    for name in there:
+        given = frame[name].list.len().fill_null(0).to_numpy()
+        if (given != sizes).any():
+            row = int(np.argmax(given != sizes))
+            raise InvalidValue(
+                f"expected {name} of the {sizes[row]} eligible arms in every row of the log, got {given[row]} in row "
+                f"{row}; pass values=... for all rows, or evaluate the rows since there were prices"
+            )
+        worth[PRICES.index(name), rows, columns] = frame[name].filter(sizes > 0).explode().to_numpy()
+    return worth
 
 
 def _codes(values: pl.Series, known: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -77,7 +77,7 @@ class Replay:
                 policy.update(task, arm, context, float(data.rewards[row]))
                 accepted[row] = True
                 step += 1
-        return Replayed(accepted, data.rewards)
+        return Replayed(accepted, data.money)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +88,7 @@ class Replayed:
     ----------
     accepted : bool ndarray of shape (n_rows,)
     rewards : ndarray of shape (n_rows,)
+        In money where the log has prices, which the policy does not know of.
     """
 
     accepted: BoolArray

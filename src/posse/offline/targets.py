@@ -13,6 +13,7 @@ import numpy as np
 from posse.checks import nearest, real_array, shortened
 from posse.errors import InvalidValue, ShapeError, UnknownArm
 from posse.fleet.catalogue import Catalogue
+from posse.logs.schema import PRICES
 from posse.offline.data import LoggedBandit, check_distributions
 from posse.offline.estimators import importance_weights
 from posse.types import Array
@@ -134,7 +135,11 @@ class Fleet:
         everything = bool(offered.all()) and len(own) == data.n_arms
         lists = None if everything else [labels[row].tolist() for row in offered]
         fleet, tasks = _with_tasks_of(self.posse, data.raw, tasks)
-        given = fleet.probabilities(tasks, data.raw, lists, explore=self.explore)
+        prices = {}
+        if fleet.worth is not None and data.worth is not None:  # those of the request, as far as the log has the arm
+            for name, part in zip(PRICES, data.worth, strict=True):
+                prices[name] = {arm: part[:, place] for place, arm in enumerate(data.arm_labels) if arm in own}
+        given = fleet.probabilities(tasks, data.raw, lists, explore=self.explore, **prices)
         result = np.zeros((data.n_rows, data.n_arms))
         for column, arm in enumerate(data.arm_labels):
             if arm in own:

@@ -15,6 +15,7 @@ from posse.fleet.expecting import (
     average_contexts,
     context_spread,
     expected_rewards,
+    in_money,
     over_contexts,
     predictors_at,
     probability_best,
@@ -38,6 +39,8 @@ LEAST_TASKS = 5  # fewer have no population to be far from
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
     """Every task at its average context; the numbers of :meth:`posse.fleet.Posse.expected_many`.
+
+    In a fleet with values or costs all that is expected is money.
 
     Parameters
     ----------
@@ -102,14 +105,14 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
     codes = np.arange(len(tasks))
     at = average_contexts(fleet, tasks) if contexts is None else contexts
     predictor = over_contexts(fleet, predictors_at(fleet, tasks, codes, at))
-    beliefs = expected_rewards(fleet, predictor)
-    family = fleet.settings.family
-    low, high = family.interval(predictor.mean, predictor.sd, CONFIDENCE)
+    beliefs = in_money(fleet, expected_rewards(fleet, predictor))
+    low, high = _interval(fleet, predictor)
     stranger = [unused_task(fleet.tasks)]
     typical_predictor = over_contexts(fleet, predictors_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at))
     average = average_contexts(fleet, stranger) if fleet.features.intercept else at[:1]
     new_predictor = over_contexts(fleet, predictors_at(fleet, stranger, np.zeros(1, dtype=np.int64), average))
-    new_low, new_high = family.interval(new_predictor.mean, new_predictor.sd, CONFIDENCE)
+    new_low, new_high = _interval(fleet, new_predictor)
+    compared = predictor if fleet.worth is None else beliefs
     return Best(
         tasks=tuple(tasks),
         arms=fleet.arms,
@@ -117,15 +120,22 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
         mean=beliefs.mean,
         low=low,
         high=high,
-        probability=probability_best(predictor.mean, predictor.sd),
-        typical_mean=expected_rewards(fleet, typical_predictor).mean,
-        new_mean=expected_rewards(fleet, new_predictor).mean[0],
+        probability=probability_best(compared.mean, compared.sd),
+        typical_mean=in_money(fleet, expected_rewards(fleet, typical_predictor)).mean,
+        new_mean=in_money(fleet, expected_rewards(fleet, new_predictor)).mean[0],
         new_low=new_low[0],
         new_high=new_high[0],
         predictor=predictor,
         typical_predictor=typical_predictor,
         loss=improvement(beliefs.mean, beliefs.sd),
     )
+
+
+def _interval(fleet: Fleet, predictor: Beliefs) -> tuple[Array, Array]:
+    """Return the ends of the intervals of expected rewards, or of the money that they are worth."""
+    low, high = (np.asarray(end) for end in fleet.settings.family.interval(predictor.mean, predictor.sd, CONFIDENCE))
+    ends = Beliefs(low, predictor.sd, predictor.probabilities), Beliefs(high, predictor.sd, predictor.probabilities)
+    return in_money(fleet, ends[0]).mean, in_money(fleet, ends[1]).mean
 
 
 @dataclass(frozen=True, slots=True)

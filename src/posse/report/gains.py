@@ -10,11 +10,13 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.offline import Estimate, Evaluation, Learned, Logged, LoggedBandit, Refusal, Uniform, evaluate
+from posse.offline.data import with_prices
+from posse.offline.evaluation import IN_MONEY
 from posse.offline.model import FOLDS, deal_folds
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import polars as pl
 
@@ -109,7 +111,7 @@ class BestArm:
             seen, rows = folds != fold, np.flatnonzero(folds == fold)
             weights = 1 / data.propensities[seen]
             total = np.bincount(data.arms[seen], weights, minlength=data.n_arms)
-            earned = np.bincount(data.arms[seen], weights * data.rewards[seen], minlength=data.n_arms)
+            earned = np.bincount(data.arms[seen], weights * data.money[seen], minlength=data.n_arms)
             worth = np.divide(earned, total, out=np.full(data.n_arms, -1e300), where=total > 0)
             picked.append(str(data.arm_labels[worth.argmax()]))
             result[rows, np.where(data.eligible[rows], worth, -np.inf).argmax(axis=1)] = 1.0
@@ -122,6 +124,8 @@ def gains_of(
     *,
     rule: Any = None,
     rewards: Rewards | None = None,
+    values: Mapping[Any, float] | None = None,
+    costs: Mapping[Any, float] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Gains:
@@ -136,6 +140,8 @@ def gains_of(
         As for :func:`posse.offline.evaluate`.
     rewards : {"number", "binary", "count"}, optional
         What rewards are. Default: what the log says.
+    values, costs : mapping, optional
+        As for :func:`posse.offline.evaluate`.
     seed : int
         Of the folds of the reward model.
     progress : callable, optional
@@ -149,7 +155,10 @@ def gains_of(
         asked[RANDOM] = Uniform()
     known = log.frame["reward"].drop_nulls().to_numpy().astype(np.float64)
     mean, variance = (float(known.mean()), float(known.var())) if known.size else (math.nan, math.nan)
-    settings: dict[str, Any] = {"estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "rewards": rewards, "seed": seed}
+    settings: dict[str, Any] = {
+        "estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "rewards": rewards, "seed": seed, "values": values,
+        "costs": costs,
+    }  # fmt: skip
     try:
         found = evaluate(log, list(asked.values()), against=Logged(), progress=progress, **settings)
     except InvalidValue:
@@ -159,6 +168,8 @@ def gains_of(
         ways = tuple(Way(way, target.name, refusals=(why,)) for way, target in asked.items())
         earned = Estimate(mean, math.nan)
         return Gains(earned, earned, variance, 0, log.n_rows, ways, ())
+    if IN_MONEY in found.notes:
+        variance = float(with_prices(LoggedBandit.from_log(log), values, costs).money.var())
     ways = tuple(
         _way(found, way, target.name, " or ".join(best.picked) if way == ONE_ARM else target.name)
         for way, target in asked.items()

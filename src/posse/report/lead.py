@@ -88,7 +88,7 @@ def lead_of(report: Report) -> Lead:
 
 
 def _words(report: Report) -> Words:
-    percent = report.overview.rewards == "binary"
+    percent = report.earned == "binary"
     if report.gains is None:
         return Words.for_widths((report.best.high - report.best.low).ravel() / 2, report.unit, percent)
     estimates = [report.gains.logged, *(way.value for way in report.gains.ways)]
@@ -109,7 +109,7 @@ def _prefers(report: Report) -> bool:
 def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
     """Return that no arm is preferred, and how many rewards would show one that is half as good again as the others."""
     names, gains, arm = report.names, report.gains, one(report.names.arm)
-    numbers = report.overview.rewards == "number"
+    numbers = report.earned in ("number", "money")
     too_few = f"Too few {'decisions' if numbers else many(names.reward)} to prefer any {arm}"
     if gains is None or not gains.earned.value > 0:
         return f"{too_few}: {report.overview.n_rewards:,.0f} so far.", ()
@@ -141,7 +141,7 @@ def _logged(report: Report, gains: Gains, words: Words) -> str:
 
 def _earns(report: Report, earn: str, bring: str, be: str, words: Words, value: Estimate) -> str:
     """Return that something earns so much: in per cent of decisions, as a number of rewards, or in their unit."""
-    reward, family = report.names.reward, report.overview.rewards
+    reward, family = report.names.reward, report.earned
     between = f" ({words.interval(value.low, value.high)})" if math.isfinite(value.low) else ""
     if family == "binary":
         what = be if reward == "reward" else f"{bring} {article(reward)}"

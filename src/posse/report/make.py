@@ -17,6 +17,7 @@ from posse.fleet.views import own_shares_in
 from posse.logs import Log, Names, read_table
 from posse.logs.columns import as_noun
 from posse.logs.reading import with_missing_rewards
+from posse.logs.schema import PRICES, latest_prices
 from posse.report.best import Best, Unusual, best_of, unusual_tasks
 from posse.report.gains import gains_of
 from posse.report.report import Report
@@ -98,6 +99,7 @@ def make_report(
         assert log is not None
         begin("learning from the log")
         fleet = Posse.fit(log, rewards=rewards, seed=0, absent_reward=absent_reward)
+        fleet.set_values(*latest_prices(log, fleet.arms))
     elif rewards is not None and rewards != fleet.rewards:
         raise InvalidValue(
             f"expected rewards={fleet.rewards!r}, as the fleet's, or none, got {rewards!r}; leave it out, or pass "
@@ -125,7 +127,10 @@ def make_report(
         begin("checking the log")
         log_findings = check_log(log)
         begin("estimating what was gained")
-        gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed, progress=progress)
+        log, values, costs = _priced(fleet, log)
+        gains = gains_of(
+            log, rule=rule, rewards=cast("Any", fleet.rewards), values=values, costs=costs, seed=seed, progress=progress
+        )
     names = names or (Names() if log is None else log.names)
     names = Names(*map(as_noun, (names.task, names.arm, names.reward)))
     return Report(
@@ -146,7 +151,21 @@ def make_report(
         varies=rewards_vary(fleet),
         from_log=from_log,
         table=_table(best),
+        values=fleet.values,
+        costs=fleet.costs,
     )
+
+
+def _priced(fleet: Fleet, log: Log) -> tuple[Log, Any, Any]:
+    """Return a log with its prices, or values and costs to judge it by; neither where the fleet has no prices."""
+    there = [name for name in PRICES if name in log.frame.columns]
+    if fleet.worth is None:
+        return replace(log, frame=log.frame.drop(there)), None, None
+    if there and not any(log.frame[name].null_count() for name in there):
+        return log, None, None
+    values, costs = (dict(zip(fleet.names.arms, part, strict=True)) for part in fleet.worth.table.tolist())
+    known = [arm for arm in log.arms if values.get(arm, np.nan) >= 0]
+    return log, {arm: values[arm] for arm in known}, {arm: costs[arm] for arm in known}
 
 
 def _tasks_to_examine(fleet: Fleet) -> list[Label]:

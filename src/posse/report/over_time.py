@@ -9,8 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from posse.fleet.expecting import CONFIDENCE
+from posse.logs.schema import PRICES
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from posse.fleet.names import Label
     from posse.logs import Log
     from posse.types import Array, BoolArray
@@ -55,6 +58,8 @@ class OverTime:
 def over_time(log: Log, arms: list[Label]) -> OverTime:
     """Return how a log went, in at most 40 bins of a round length.
 
+    Where all rows have values and costs, rewards are what they were worth.
+
     Parameters
     ----------
     log : Log
@@ -76,7 +81,7 @@ def over_time(log: Log, arms: list[Label]) -> OverTime:
     n = numbers.size
     position = {arm: k for k, arm in enumerate(arms)}
     arm = np.array([position.get(one, -1) for one in frame["arm"].to_list()], dtype=np.int64)
-    reward = frame["reward"].to_numpy().astype(np.float64)
+    reward = _earned(frame)
     known = np.isfinite(reward)
     pair = place * n_arms + arm
 
@@ -104,6 +109,20 @@ def over_time(log: Log, arms: list[Label]) -> OverTime:
         low=earned - reach,
         high=earned + reach,
     )
+
+
+def _earned(frame: pl.DataFrame) -> Array:
+    """Return the reward of every row, or what it was worth where all rows have prices; NaN where none came."""
+    import polars as pl
+
+    reward: Array = frame["reward"].to_numpy().astype(np.float64)
+    if not set(PRICES) <= set(frame.columns) or any(frame[name].null_count() for name in PRICES):
+        return reward
+    rows = frame.with_row_index("_row").explode("eligible", *PRICES).filter(pl.col("arm") == pl.col("eligible"))
+    if rows.height != frame.height:
+        return reward
+    values, costs = (rows.sort("_row")[name].to_numpy() for name in PRICES)
+    return np.asarray(values * reward - costs)
 
 
 def _ratio(above: Array, below: Array) -> Array:

@@ -54,7 +54,7 @@ def render(report: Report) -> str:
 
 def _values(report: Report) -> dict[str, Any]:
     best, lead, names = report.best, lead_of(report), report.names
-    percent = report.overview.rewards == "binary"
+    percent = report.earned == "binary"
     widths = (best.high - best.low)[np.arange(len(best.tasks)), best.arm] / 2
     return {
         "report": report,
@@ -185,7 +185,7 @@ def _stopping(report: Report) -> dict[str, Any]:
     found = report.stopping
     pays, gain = found.pays, float(found.gain[found.pays].sum())
     words = Words(0 if gain >= 10 else 1, report.unit)
-    if report.overview.rewards == "number" or report.unit:
+    if report.earned in ("number", "money") or report.unit:
         worth = words.reward(gain)
     else:
         worth = f"{words.plain(gain)}{SPACE}{many(report.names.reward)}"

@@ -56,8 +56,11 @@ class Report:
         Whether rewards differ at all; otherwise no arm is better than another.
     from_log : bool
         Whether there was no fleet and one was learned from the log.
+    values, costs : dict or None
+        What rewards of the arms are worth, and what arms cost: all earnings are then money. None: they are rewards.
     table : polars.DataFrame
-        What :meth:`posse.fleet.Posse.expected_many` says, of all tasks; of more than 10,000, of those examined.
+        What :meth:`posse.fleet.Posse.expected_many` says, of all tasks; of more than 10,000, of those examined. In
+        money, where the other numbers are.
     """
 
     title: str
@@ -77,6 +80,13 @@ class Report:
     varies: bool
     from_log: bool
     table: pl.DataFrame
+    values: dict[Label, float] | None = None
+    costs: dict[Label, float] | None = None
+
+    @property
+    def earned(self) -> str:
+        """What is earned: "money", or what rewards are."""
+        return self.overview.rewards if self.costs is None else "money"
 
     def __repr__(self) -> str:
         log = "without a log" if self.gains is None else f"a log of {self.gains.rows_in_log:,} decisions"

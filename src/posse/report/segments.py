@@ -9,7 +9,7 @@ import numpy as np
 
 from posse.errors import PosseError
 from posse.features.quantities import Numeric
-from posse.fleet.expecting import expected_rewards, predictors_at, probability_best
+from posse.fleet.expecting import expected_rewards, in_money, predictors_at, probability_best
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,8 +82,9 @@ def segments_of(fleet: Fleet, log: Log) -> list[Segment]:
         predictors = predictors_at(fleet, labels, codes, features.encode_many(contexts))
     except PosseError:  # the log has contexts that the fleet does not know
         return []
-    mean = expected_rewards(fleet, predictors).mean
-    probability = probability_best(predictors.mean, predictors.sd)
+    beliefs = in_money(fleet, expected_rewards(fleet, predictors))
+    compared = predictors if fleet.worth is None else beliefs
+    mean, probability = beliefs.mean, probability_best(compared.mean, compared.sd)
     found = []
     for feature in features.features:
         values = contexts[feature.name]

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from posse.fleet.expecting import beliefs_at, probability_best
+from posse.fleet.expecting import beliefs_at, in_money, probability_best
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
@@ -95,7 +95,7 @@ def stopping_of(
     contexts : bool
         Whether these are single contexts, rather than averages.
     """
-    beliefs = beliefs_at(fleet, labels, codes, encoded)
+    beliefs = in_money(fleet, beliefs_at(fleet, labels, codes, encoded))
     mean, sd = beliefs.mean, beliefs.sd
     n_tasks, rows = len(labels), np.bincount(codes, minlength=len(labels))
 
@@ -186,4 +186,5 @@ def _leverage(encoded: Array) -> Array:
 def _noise(fleet: Fleet) -> Array:
     """Return the noise variance of the active arms."""
     retired, every = set(fleet.retired_arms), fleet.overview(0).arms
-    return np.array([arm.noise_sd**2 for arm in every if arm.arm not in retired])
+    noise = np.array([arm.noise_sd**2 for arm in every if arm.arm not in retired])
+    return noise if fleet.worth is None else noise * fleet.worth.among(fleet.names.arms.active.arms)[0] ** 2

@@ -11,6 +11,7 @@ from posse.features import FeatureSpec, declare
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
 from posse.fleet.settings import LEARNING, POLICIES
+from posse.fleet.worth import Worth, changed_worth
 from posse.service.contexts import Contexts
 from posse.service.http.errors import ApiError
 from posse.service.settings import Limits
@@ -35,9 +36,11 @@ OF_CATALOGUES = ("exploration", "floor", "evaluation_budget", "refresh_growth", 
 FIXED = {
     "policy": "ebm-rand-ucb", "prior": None, "robust": False, "absent_reward": None, "count_pending": True,
     "rewards": "number", "reward_events": "once", "reward_window": None, "drift": None, "task_features": None,
-    "arms": None, "intercept": True,
+    "arms": None, "intercept": True, "values": None, "costs": None,
 }  # fmt: skip
 """What a catalogue has no choice in."""
+UNSAID = ("drift", "task_features", "intercept", "values", "costs")
+"""What definitions of catalogues do not say, and those of fleets only where it is given."""
 SPECS = ("task_features", "arm_features")
 ABOUT = "known_arms"
 """The part of a stored definition that says what is known about arms, by name."""
@@ -109,7 +112,31 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     definition["prior"] = settings.prior if settings.policy in LEARNING else None
     definition["exploration"] = settings.exploration
     definition["refresh_growth"] = settings.refresh_growth
+    worth = changed_worth(None, fleet.names.arms, given.get("values"), given.get("costs"))
+    if worth is not None:
+        definition |= prices_of(worth, definition["arms"])
+        definition["first_prices"] = prices_of(worth, definition["arms"])
     return definition
+
+
+def prices_of(worth: Worth, arms: list[str]) -> dict[str, dict[str, float]]:
+    """Return the part of a definition that says what rewards of arms are worth and what arms cost."""
+    values, costs = (dict(zip(arms, part, strict=True)) for part in worth.table.tolist())
+    return ({"values": values} if worth.valued else {}) | {"costs": costs}
+
+
+def with_prices(definition: dict[str, Any], arm: str, value: float | None, cost: float | None) -> dict[str, Any]:
+    """Return a definition in which an arm has these prices, or the ones that it had; raise if it cannot."""
+    given = {name: one for name, one in (("values", value), ("costs", cost)) if one is not None}
+    if "values" in given and "values" not in definition:
+        raise InvalidValue(
+            f"expected no value for arm {arm!r}, as this fleet was made without values, got {value:g}; leave it "
+            "out, or make a fleet with values"
+        )
+    if "values" in definition and value is None and arm not in definition["values"]:
+        raise InvalidValue(f"expected the value of arm {arm!r}, as this fleet has values, got none; add it with value")
+    changed = {name: {**definition.get(name, {}), arm: one} for name, one in given.items()}
+    return {**definition, **changed}
 
 
 def require_cells(n_arms: int, n_columns: int, limits: Limits) -> None:
@@ -171,9 +198,12 @@ def first_replica(definition: dict[str, Any]) -> Replica:
 def match_arms(fleet: Replica, definition: dict[str, Any]) -> None:
     """Let a fleet have the arms that its definition says."""
     there = {*fleet.arms, *fleet.retired_arms}
+    values, costs = definition.get("values"), definition.get("costs")
     for arm in definition["arms"]:
         if arm not in there:
-            fleet.add_arm(arm, known_arms(definition).get(arm))
+            value = None if values is None or fleet.values is None else values[arm]
+            cost = None if costs is None or fleet.costs is None else costs.get(arm)
+            fleet.add_arm(arm, known_arms(definition).get(arm), value=value, cost=cost)
     retired = set(definition["retired"])
     for arm in definition["arms"]:
         # An arm comes back before others go, so that one is always there.
@@ -182,6 +212,11 @@ def match_arms(fleet: Replica, definition: dict[str, Any]) -> None:
     for arm in definition["arms"]:
         if arm in retired and arm in fleet.arms:
             fleet.retire_arm(arm)
+    # Arms that are to come later have theirs already.
+    fleet.set_values(
+        *(None if prices is None else {arm: one for arm, one in prices.items() if arm in fleet.names.arms}
+          for prices in (values, costs))
+    )  # fmt: skip
 
 
 def active_arms(definition: dict[str, Any]) -> list[str]:
@@ -245,7 +280,7 @@ def catalogue_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any
             "retention must be at least time_to_live, or decisions would go before their rewards can come"
         )
     definition = {
-        **{name: value for name, value in FIXED.items() if name not in ("drift", "task_features", "intercept")},
+        **{name: value for name, value in FIXED.items() if name not in UNSAID},
         "kind": CATALOGUE,
         "arms": ["reward"],  # the one arm of the fleet inside
         "retired": [],

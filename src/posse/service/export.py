@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from posse.logs.schema import ARM_FEATURES
+from posse.logs.schema import ARM_FEATURES, PRICES
 from posse.logs.writer import moment
 from posse.storage import LoggedDecision, Storage
 
@@ -121,6 +121,7 @@ def log_record(row: LoggedDecision, rewards: str = "number") -> dict[str, Any]:
         "propensity": row.propensity,
         "context": context_of(body),
         **({"arm_features": body["arm_features"]} if "arm_features" in body else {}),
+        **{name: body[name] for name in PRICES if name in body},
         "policy": row.policy,
         "version": row.version,
         **({} if ranking is None else {"ranking_id": ranking[0], "ranking_place": ranking[1]}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from posse.logs.checks.view import SUM_TOLERANCE, View
+from posse.logs.schema import PRICES
 
 TOLERANCE = 1e-6  # between a propensity and the probability it repeats; 32-bit floats differ by less
 
@@ -106,14 +107,20 @@ def check_cost(view: View) -> None:
 
     frame, rows = view.frame, view.measures.rows
     given, expected = frame["probabilities"], frame["expected_rewards"]
+    prices = [frame[name] for name in PRICES if name in frame.columns]
     known = rows["sound"] & (rows["n_eligible"] > 1) & (expected.list.len() == rows["n_eligible"])
     known &= expected.list.eval(pl.element().is_finite()).list.all()
+    for values in prices:
+        known &= values.list.len() == rows["n_eligible"]
     known = known.fill_null(False)
     if not known.any():
         return
     sizes = rows["n_eligible"].filter(known).to_numpy()
     starts = np.cumsum(sizes) - sizes
     p, mean = (values.filter(known).explode().to_numpy() for values in (given, expected))
+    for values in prices:
+        price = values.filter(known).explode().to_numpy()
+        mean = price * mean if values.name == "values" else mean - price
     gap = np.repeat(np.maximum.reduceat(mean, starts), sizes) - mean
     cost = np.add.reduceat(p * gap, starts).mean()
     at_random = (np.add.reduceat(gap, starts) / sizes).mean()

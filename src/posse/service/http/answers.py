@@ -15,6 +15,7 @@ from posse.service.export import context_of
 from posse.service.live_fleet import LiveFleet
 from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, RewardEvent, TaskRow
 
+INSIDE = ("arms", "retired", "first_arms", "first_prices", "features")  # what answers have elsewhere, or not
 STATES = {PENDING: "pending", REWARDED: "rewarded", EXPIRED: "expired"}
 
 EMPTY: dict[str, Any] = {
@@ -32,9 +33,7 @@ def answer(value: Any, status: int = 200) -> Response:
 def fleet_answer(row: FleetRow, live: LiveFleet | None, state: str, reason: str | None) -> dict[str, Any]:
     """Return a fleet with its counts; one that is not in memory has no columns."""
     stored = EMPTY | row.definition
-    definition = {
-        name: value for name, value in stored.items() if name not in ("arms", "retired", "first_arms", "features")
-    } | shown(stored)
+    definition = {name: value for name, value in stored.items() if name not in INSIDE} | shown(stored)
     features = stored["features"]
     return {
         **{name: getattr(row, name) for name in ("name", "tasks", "decisions", "rewards", "pending")},
@@ -60,6 +59,7 @@ def decision_answer(fleet: str, decision: Decision) -> dict[str, Any]:
         "probabilities": decision.probabilities,
         "mean": decision.mean,
         "sd": decision.sd,
+        **({} if decision.worth is None else {"worth": decision.worth}),
     }
 
 
@@ -84,6 +84,8 @@ def decision_body(
             "sd": list(decision.sd.values()),
             **({} if place is None else {"ranking": place}),
             **({} if about is None else {"task_features": about}),
+            **({} if decision.values is None else {"values": list(decision.values.values())}),
+            **({} if decision.costs is None else {"costs": list(decision.costs.values())}),
             **({} if arms is None else {"arm_features": arms}),
         }
     ).decode()
@@ -94,6 +96,9 @@ def decision_again(row: LoggedDecision) -> dict[str, Any]:
     body = json.loads(row.body)
     # Of a decision that was made elsewhere some are not known.
     named = {name: dict(zip(body["eligible"], body[name], strict=False)) for name in ("probabilities", "mean", "sd")}
+    if "values" in body and "costs" in body and body["mean"]:
+        prices = zip(body["eligible"], body["values"], body["mean"], body["costs"], strict=True)
+        named["worth"] = {arm: value * mean - cost for arm, value, mean, cost in prices}
     return {name: getattr(row, name) for name in ("id", "fleet", "task", "arm", "propensity")} | named
 
 

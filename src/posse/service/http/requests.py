@@ -29,6 +29,11 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+Price = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Prices = Annotated[dict[str, Price], Field(min_length=1)]
+"""What a reward is worth, or an arm costs, by arm."""
+
+
 class Definition(Request):
     """What makes a fleet."""
 
@@ -102,6 +107,14 @@ class Definition(Request):
     arm_features: list[str | dict[str, Any]] | None = Field(
         None, description="What may be known about an arm (price, category), declared as features are."
     )
+    values: Prices | None = Field(
+        None,
+        description=(
+            "What one unit of reward is worth, of every arm: arms are compared by value x expected reward - cost. Left "
+            "out: by their rewards."
+        ),
+    )
+    costs: Prices | None = Field(None, description="What playing an arm costs; 0 for those that are left out.")
     interactions: bool = Field(
         True, description="Of a catalogue: whether a context changes what features of arms are worth."
     )
@@ -147,6 +160,14 @@ class Ask(Request):
     context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
     eligible: list[str] | None = Field(None, description="Left out: all arms that are not retired.")
     explore: bool = Field(True, description="False takes the arm with the best mean, with propensity 1.")
+    values: Prices | None = Field(
+        None,
+        description=(
+            "What one unit of reward is worth in this decision, in place of the fleet's, of the arms named; of every "
+            "eligible arm if the fleet has no values."
+        ),
+    )
+    costs: Prices | None = Field(None, description="What playing an arm costs in this decision, likewise.")
 
 
 class AskRanking(Ask):
@@ -240,6 +261,8 @@ class LogEntry(Request):
     eligible: list[str] | None = Field(None, description="Left out: the arm alone.")
     probabilities: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
     expected_rewards: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
+    values: list[Price] | None = Field(None, description="What rewards of the eligible arms were worth.")
+    costs: list[Price] | None = Field(None, description="What the eligible arms cost.")
     reward: Reward | None = None
     reward_family: Rewards | None = Field(None, description="What rewards are: that of the fleet.")
     reward_time: str | None = Field(None, description="Left out: that of the decision.")
@@ -276,6 +299,11 @@ class ArmBody(Request):
     features: dict[str, Value] | None = Field(
         None, description="What is known about a new arm, in a fleet with arm_features; left out: nothing."
     )
+    value: Price | None = Field(
+        None,
+        description="What one unit of its reward is worth from now on, in a fleet with values; also of one there is.",
+    )
+    cost: Price | None = Field(None, description="What playing it costs from now on; also of an arm that there is.")
 
 
 class TaskFeaturesBody(Request):

@@ -17,8 +17,9 @@ from posse._version import __version__
 from posse.errors import PosseError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.decision import Decision
+from posse.logs.schema import PRICES
 from posse.service.contexts import Contexts
-from posse.service.definition import CATALOGUE, require_label
+from posse.service.definition import CATALOGUE, active_arms, require_label
 from posse.service.http import requests
 from posse.service.http.access import fleets_of
 from posse.service.http.answers import answer, decision_again, decision_answer, decision_body, log_row
@@ -214,7 +215,7 @@ def _propose(live: LiveFleet, ask: requests.Ask, k: int) -> tuple[list[Decision]
     fleet, left = live.replica, ask.eligible
     decisions: list[Decision] = []
     for _ in range(k):
-        decision = fleet.propose(ask.task, ask.context, left, ask.explore)
+        decision = fleet.propose(ask.task, ask.context, left, ask.explore, values=ask.values, costs=ask.costs)
         if not decisions and k > (count := len(decision.probabilities)):
             raise ApiError(
                 "invalid", f"expected k to be at most the {count} eligible arms, got {k}; ask for fewer", "k"
@@ -225,7 +226,9 @@ def _propose(live: LiveFleet, ask: requests.Ask, k: int) -> tuple[list[Decision]
     context = live.contexts.plain(ask.context)
     body = {"context": context, "about": fleet.about_task(ask.task)}
     eligible = None if ask.eligible is None else sorted(ask.eligible)
-    return decisions, [body] * k, {"context": context, "eligible": eligible}
+    # In their order, and only where there are some: digests stay as they are.
+    prices = {name: dict(sorted(given.items())) for name in PRICES if (given := getattr(ask, name)) is not None}
+    return decisions, [body] * k, {"context": context, "eligible": eligible, **prices}
 
 
 def _choose(
@@ -266,6 +269,13 @@ def _wrong_part(live: LiveFleet, ask: requests.Ask | requests.AskChoice) -> str:
         live.contexts.plain(ask.context)
     except PosseError:
         return "context"
+    for name in PRICES:
+        if (given := getattr(ask, name, None)) is not None and not set(given) <= set(live.definition["arms"]):
+            return name
+    named = getattr(ask, "values", None)
+    missing = () if named is None else set(ask.eligible or active_arms(live.definition)).difference(named)
+    if missing and live.replica.values is None:
+        return "values"
     return "eligible"
 
 

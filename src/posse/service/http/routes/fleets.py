@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from posse import api
+from posse.logs.schema import PRICES
 from posse.service.definition import (
     ABOUT,
     CATALOGUE,
@@ -19,6 +20,7 @@ from posse.service.definition import (
     require_cells,
     require_label,
     with_arm,
+    with_prices,
 )
 from posse.service.http import requests
 from posse.service.http.access import fleets_of
@@ -88,10 +90,11 @@ async def put_fleet(fleet: FleetName, runtime: Ready, body: Definition) -> Respo
 
 
 def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
-    """Whether a fleet is what was asked for; arms that came or went since do not matter."""
+    """Whether a fleet is what was asked for; arms that came or went since do not matter, nor prices that changed."""
     first = there["arms"][: there["first_arms"]]
     known = {ABOUT: {arm: about for arm, about in there[ABOUT].items() if arm in first}} if ABOUT in asked else {}
     there = {name: value for name, value in there.items() if name != ABOUT or ABOUT in asked}
+    there = {name: value for name, value in there.items() if name not in PRICES} | there.get("first_prices", {})
     return {**complete(there), **known, "arms": first, "retired": []} == asked
 
 
@@ -119,7 +122,7 @@ async def delete_fleet(fleet: FleetName, runtime: Ready) -> Response:
 
 
 @router.post(
-    "/fleets/{fleet}/arms", summary="Add an arm, or bring a retired one back",
+    "/fleets/{fleet}/arms", summary="Add an arm, bring a retired one back, or change what its rewards are worth",
     **route("admin", api.Fleet, 404, 409, body=requests.ArmBody),
 )  # fmt: skip
 async def add_arm(runtime: Ready, body: NewArm, live: Live) -> Response:
@@ -130,7 +133,7 @@ async def add_arm(runtime: Ready, body: NewArm, live: Live) -> Response:
     def change(definition: dict[str, Any]) -> dict[str, Any]:
         if definition.get("kind") == CATALOGUE:
             raise ApiError("invalid", "arms of a catalogue come with every request; there is nothing to add", "fleet")
-        if arm in active_arms(definition):
+        if arm in active_arms(definition) and body.value is None and body.cost is None:
             raise ApiError("arm_exists", f"there is an arm {arm!r} already", "arm")
         arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
         if len(arms) > limits.arms:
@@ -138,6 +141,7 @@ async def add_arm(runtime: Ready, body: NewArm, live: Live) -> Response:
         require_cells(len(arms), live.replica.features.n_features, limits)
         if body.features is not None:
             definition = with_arm(definition, arm, body.features, limits)
+        definition = with_prices(definition, arm, body.value, body.cost)
         return {**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]}
 
     await run_in_threadpool(runtime.change_arms, live, change)

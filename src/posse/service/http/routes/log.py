@@ -20,6 +20,7 @@ from posse import api
 from posse._version import __version__
 from posse.errors import InvalidValue, PosseError
 from posse.families import family_of
+from posse.logs.schema import PRICES
 from posse.service.definition import CATALOGUE, complete, require_label, task_names
 from posse.service.export import is_long, json_lines, rows_of, write_parquet
 from posse.service.http import requests
@@ -184,7 +185,8 @@ def _entries(runtime: Runtime, live: LiveFleet, row: requests.LogEntry) -> list[
     eligible = [row.arm] if row.eligible is None else row.eligible
     if row.arm not in eligible:
         raise InvalidValue(f"expected the chosen arm {row.arm!r} among the eligible ones, got {', '.join(eligible)}")
-    for name, values in (("probabilities", row.probabilities), ("expected_rewards", row.expected_rewards)):
+    lists = ("probabilities", "expected_rewards", *PRICES)
+    for name, values in ((name, getattr(row, name)) for name in lists):
         if values is not None and len(values) != len(eligible):
             raise InvalidValue(f"expected {len(eligible)} {name}, one per eligible arm, got {len(values)}")
     propensity = row.propensity
@@ -206,6 +208,7 @@ def _entries(runtime: Runtime, live: LiveFleet, row: requests.LogEntry) -> list[
         "mean": row.expected_rewards or [],
         "sd": [],
         **({"task_features": about} if about else {}),
+        **{name: values for name in PRICES if (values := getattr(row, name)) is not None},
     }
     time = _seconds(row.time, now, "time")
     entries: list[NewDecision | NewReward] = [

@@ -201,7 +201,7 @@ def _expected(live: LiveFleet, task: str, given: Any) -> dict[str, Any]:
     context = live.contexts.plain(given)
     table = fleet.expected_many([task], [context], confidence=CONFIDENCE)
     chances = fleet.probabilities([task], [context])[0].tolist()
-    names = ("arm", "mean", "low", "high", "probability_best")
+    names = [name for name in ("arm", "mean", "low", "high", "probability_best", "worth") if name in table.columns]
     arms = [
         {**{name: row[name] for name in names}, "probability": chance}
         for row, chance in zip(table.iter_rows(named=True), chances, strict=True)
