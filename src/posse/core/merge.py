@@ -17,6 +17,7 @@ from posse.core.store import (
     INFORMATION,
     MOMENT,
     N_TOTALS,
+    N_VALUES,
     NEXT,
     OPEN,
     PRECISION,
@@ -70,6 +71,8 @@ def merge_slots(
                 values[PRECISION], values[MOMENT],
             )  # fmt: skip
             store.row_values[new, DECAY_AT] = values[DECAY_AT] + decays[place]
+            for column in range(N_VALUES, values.shape[0]):
+                store.row_values[new, column] = values[column]
             rows[row] = new
             row = links[NEXT]
     numbers[SERIALS] += others[SERIALS]

@@ -1,0 +1,825 @@
+r"""Revenue: two cores over the same tasks and arms, one expectation.
+
+*Purchases* are clicks, 1 where a reward is above 0, learned from every reward. *Amounts* are numbers, the logarithms of
+the rewards above 0, learned from those alone. Each has a population, a forgetting and a schedule of its own; tasks and
+arms have the same numbers in both. What both say of the expected revenue is one Gaussian law of its logarithm
+(:mod:`posse.families.revenue`), and the rule decides by that.
+
+Logarithms of amounts are counted from that of the first amount, the *unit*: so nothing depends on the currency, and
+early sums are as small as amounts differ.
+
+A purchase that is kept notes its amount, the decay of the amount's pair, and its own age: so an amount can be replaced,
+taken away or added later as exactly as a number can.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posse.core.compiler import compiled
+from posse.core.core import NOT_KEPT, Core
+from posse.core.decide import Buffers, new_scratch, predict_arms, predict_slot, show_rewards
+from posse.core.estimate import FIT_SETTLED, FIT_STEPS
+from posse.core.forgetting import AGE, HALF_LIFE, SINCE, Event
+from posse.core.pair import new_work
+from posse.core.rule import action_probabilities, pick, rule_of
+from posse.core.state import N_SLOTS, SERIALS, TOTAL, ReadyRows, Receipt, Receipts
+from posse.core.store import (
+    COUNT,
+    FIRST,
+    N_VALUES,
+    NEXT,
+    OPEN,
+    SERIAL,
+    SQUARES,
+    Beliefs,
+    beliefs_of,
+    n_triangle,
+    totals_at,
+)
+from posse.families import FAMILIES
+from posse.families.revenue import log_revenue
+from posse.threads import MANY_ROWS, spread_parts, workers
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Sequence
+
+    from posse.core.contents import PlainSums, Sums
+    from posse.core.forgetting import Forgetting
+    from posse.core.noticing import Change
+    from posse.core.rule import Rule
+    from posse.core.sums import Keys
+    from posse.families import RewardFamily
+    from posse.model.prior import Prior
+    from posse.types import Array, BoolArray, IntArray
+
+AMOUNT, AMOUNT_DECAY, ROW_AGE = N_VALUES, N_VALUES + 1, N_VALUES + 2  # notes of a purchase that is kept
+N_NOTES = 3
+LOG_LINK = FAMILIES["count"].code
+UNKNOWN_SD = 1.0  # of the mean logarithm of amounts before the first one
+MOST_SD = 1.5  # of it ever: while few have paid, their population knows less than anybody does
+
+# The constants were chosen on seeds from 1000 on, see docs/revenue.md.
+
+
+@compiled
+def predict_revenue(
+    beliefs: Beliefs, amounts: Beliefs, work: Buffers, is_paid: bool, task: int, x: Array, now: float, among: IntArray,
+    mean: Array, sd: Array,
+) -> bool:  # fmt: skip
+    """Write mean and sd of the logarithm of the expected revenue of some arms; return whether all are finite.
+
+    Logarithms are counted from the unit; ``is_paid`` says whether there was any amount.
+    """
+    finite = predict_arms(beliefs, work, task, x, now, among, mean, sd)
+    for n in range(among.shape[0]):
+        arm, level, width, noise = among[n], 0.0, UNKNOWN_SD, 0.0
+        if is_paid:
+            level, width = predict_slot(amounts, work, amounts.slot[task, arm], arm, task, x, now)
+            noise = amounts.noise[arm]
+        mean[n], sd[n] = log_revenue(mean[n], sd[n], level, min(width, MOST_SD), noise)
+        finite = finite and abs(mean[n]) + sd[n] < math.inf
+    return finite
+
+
+@compiled
+def decide_arms(
+    beliefs: Beliefs, amounts: Beliefs, work: Buffers, is_paid: bool, silent: Array, rule: Array, task: int, x: Array,
+    now: float, among: IntArray, step: int, explore: bool, uniform: float, scratch: Array, probabilities: Array,
+    mean: Array, sd: Array,
+) -> int:  # fmt: skip
+    """Write probability, and mean and sd of the logarithm, of some arms; return the position of the one drawn, or -1."""
+    n = among.shape[0]
+    if not predict_revenue(beliefs, amounts, work, is_paid, task, x, now, among, mean, sd):
+        return -1
+    kept = scratch[5, :n]
+    for i in range(n):
+        kept[i] = silent[among[i]]
+    action_probabilities(mean, sd, kept, step, rule_of(rule), explore, scratch, probabilities)
+    return pick(probabilities, uniform)
+
+
+@compiled
+def decide_one(
+    ageing: Array, slot: IntArray, pairs: Array, factors: Array, known: Array, given: BoolArray, weight: Array,
+    generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, ageing_2: Array, slot_2: IntArray,
+    pairs_2: Array, factors_2: Array, known_2: Array, given_2: BoolArray, weight_2: Array, generation_2: Array,
+    noise_2: Array, prior_2: Array, shared_2: Array, apart_2: Array, factor: Array, solved: Array, direction: Array,
+    is_paid: bool, silent: Array, rule: Array, scratch: Array, task: int, x: Array, now: float, among: IntArray,
+    step: int, explore: bool, uniform: float, out: Array,
+) -> int:  # fmt: skip
+    """Decide one context as :func:`posse.core.decide.decide_one` does."""
+    beliefs = Beliefs(ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart)
+    amounts = Beliefs(
+        ageing_2, slot_2, pairs_2, factors_2, known_2, given_2, weight_2, generation_2, noise_2, prior_2, shared_2,
+        apart_2,
+    )  # fmt: skip
+    work = Buffers(factor, solved, direction)
+    return decide_arms(
+        beliefs, amounts, work, is_paid, silent, rule, task, x, now, among, step, explore, uniform, scratch, out[0],
+        out[1], out[2],
+    )  # fmt: skip
+
+
+@compiled
+def decide_rows(
+    beliefs: Beliefs, amounts: Beliefs, is_paid: bool, silent: Array, rule: Array, order: IntArray, tasks: IntArray,
+    contexts: Array, now: float, mask: BoolArray, first_step: int, least_step: int, advance: bool, explore: bool,
+    uniforms: Array, first: int, last: int, chosen: IntArray, probabilities: Array, mean: Array, sd: Array,
+) -> None:  # fmt: skip
+    """Decide the rows from ``first`` to ``last`` of an order, as :func:`posse.core.decide.decide_rows` does."""
+    n_arms, n_shared = mask.shape[1], beliefs.shared.shape[2]
+    d = contexts.shape[1]
+    work, scratch = Buffers(np.empty((1, n_triangle(d))), np.empty(d), np.empty(n_shared)), new_scratch(n_arms)
+    among, out = np.empty(n_arms, np.int64), np.empty((3, n_arms))
+    for place in range(first, last):
+        row, n = order[place], 0
+        eligible = mask[row if mask.shape[0] > 1 else 0]
+        for arm in range(n_arms):
+            probabilities[row, arm], mean[row, arm], sd[row, arm] = 0.0, math.nan, math.nan
+            if eligible[arm]:
+                among[n] = arm
+                n += 1
+        step = max(first_step + (row if advance else 0), least_step)
+        position = decide_arms(
+            beliefs, amounts, work, is_paid, silent, rule, tasks[row], contexts[row], now, among[:n], step, explore,
+            uniforms[row], scratch, out[0, :n], out[1, :n], out[2, :n],
+        )  # fmt: skip
+        chosen[row] = among[position] if position >= 0 else -1
+        for i in range(n if position >= 0 else 0):
+            arm = among[i]
+            probabilities[row, arm], mean[row, arm], sd[row, arm] = out[0, i], out[1, i], out[2, i]
+
+
+class ReadyRevenue(NamedTuple):
+    """Rows for which all is there that learning them takes, in both parts."""
+
+    purchases: ReadyRows
+    amounts: ReadyRows
+    paid: IntArray  # the rows with an amount
+    rewards: Array
+    unit: float
+
+
+class Revenue:
+    """Purchases and amounts as one core; methods that are not described here are those of :class:`Core`.
+
+    Parameters
+    ----------
+    n_arms, n_features : int
+    family : RewardFamily
+        Of the rewards.
+    rule : Rule
+    growth : float, default 0.3
+    forgetting : (Forgetting, Forgetting), optional
+        Of purchases and amounts. Default: nothing is forgotten.
+    **known
+        ``n_task_features``, ``arm_features`` and groups, as of :class:`Core`.
+
+    Attributes
+    ----------
+    purchases, amounts : Core
+    unit : float
+        The logarithm of the first amount; NaN before it.
+    """
+
+    def __init__(
+        self,
+        n_arms: int,
+        n_features: int,
+        *,
+        family: RewardFamily,
+        rule: Rule,
+        growth: float = 0.3,
+        forgetting: tuple[Forgetting, Forgetting] | None = None,
+        **known: Any,
+    ) -> None:
+        self.family, self.rule = family, rule
+        forgets = (None, None) if forgetting is None else forgetting
+        self.purchases = Core(
+            n_arms, n_features, family=FAMILIES["binary"], rule=rule, growth=growth, forgetting=forgets[0],
+            n_notes=N_NOTES, **known,
+        )  # fmt: skip
+        self.amounts = Core(
+            n_arms, n_features, family=FAMILIES["number"], rule=rule, growth=growth, forgetting=forgets[1], **known
+        )
+        self.unit = math.nan
+        self.start: Prior | None = None
+        self.deferred = False
+        self.events: list[Event] = []
+        for part in self.parts:
+            part.deferred = True  # a change that one of them notices is one of both
+        width = self.purchases.state.store.shared.shape[2]
+        self._buffers, self._rule = Buffers(*new_work(n_features, width)[:3]), rule.parameters()
+        self._scratch = new_scratch(n_arms)
+
+    @property
+    def parts(self) -> tuple[Core, Core]:
+        """Purchases and amounts."""
+        return self.purchases, self.amounts
+
+    # Settings that both have.
+
+    @property
+    def method(self) -> str:
+        """How populations are estimated."""
+        return self.purchases.method
+
+    @method.setter
+    def method(self, value: str) -> None:
+        for part in self.parts:
+            part.method = value
+
+    @property
+    def growth(self) -> float:
+        """The populations are estimated when their rewards have grown by this fraction."""
+        return self.purchases.growth
+
+    @growth.setter
+    def growth(self, value: float) -> None:
+        for part in self.parts:
+            part.growth = value
+
+    @property
+    def watching(self) -> bool:
+        """Whether rewards are compared with what was believed."""
+        return self.purchases.watching
+
+    @watching.setter
+    def watching(self, value: bool) -> None:
+        for part in self.parts:
+            part.watching = value
+
+    @property
+    def keys(self) -> Keys | None:
+        """Returns a number for every task."""
+        return self.purchases.keys
+
+    @keys.setter
+    def keys(self, value: Keys | None) -> None:
+        for part in self.parts:
+            part.keys = value
+
+    @property
+    def elsewhere(self) -> None:
+        """What tasks of other cores say: revenue has no such."""
+        return None
+
+    @elsewhere.setter
+    def elsewhere(self, value: None) -> None:
+        assert value is None
+
+    # Numbers: those of purchases, which are of all rewards.
+
+    @property
+    def forgetting(self) -> Forgetting:
+        """How purchases are forgotten."""
+        return self.purchases.forgetting
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are."""
+        return self.purchases.n_arms
+
+    @property
+    def n_features(self) -> int:
+        """How many features a context has."""
+        return self.purchases.n_features
+
+    @property
+    def n_tasks(self) -> int:
+        """How many numbers of tasks were ever in use."""
+        return self.purchases.n_tasks
+
+    @property
+    def n_rewards(self) -> float:
+        """How many rewards were learned."""
+        return self.purchases.n_rewards
+
+    @property
+    def experience(self) -> int:
+        """How many rewards that is, as a whole number."""
+        return self.purchases.experience
+
+    @property
+    def now(self) -> float:
+        """The latest time of a reward."""
+        return self.purchases.now
+
+    @property
+    def behind(self) -> bool:
+        """Whether beliefs are not yet about all sums."""
+        return any(part.behind for part in self.parts)
+
+    @property
+    def fades(self) -> bool:
+        """Whether old rewards count for less."""
+        return self.purchases.fades
+
+    @property
+    def half_life(self) -> float:
+        """The half-life of purchases."""
+        return self.purchases.half_life
+
+    @property
+    def changes(self) -> list[Change]:
+        """Changes that were noticed."""
+        return self.purchases.changes
+
+    @property
+    def problem(self) -> str | None:
+        """Which error keeps a population from being estimated."""
+        return self.purchases.problem or self.amounts.problem
+
+    @property
+    def version(self) -> int:
+        """Counts estimates, and changes of which tasks and arms there are."""
+        return self.purchases.version + self.amounts.version
+
+    @property
+    def estimated_at(self) -> float:
+        """How many rewards there were at the last estimate."""
+        return self.purchases.estimated_at
+
+    @property
+    def prior(self) -> Prior:
+        """The population of purchases."""
+        return self.purchases.prior
+
+    def count(self, now: float) -> float:
+        """Return what all rewards count for."""
+        return self.purchases.count(now)
+
+    # Deciding.
+
+    @property
+    def _is_paid(self) -> bool:
+        """Whether any amount was learned."""
+        return bool(self.amounts.state.numbers[TOTAL] > 0.0)
+
+    def decide(
+        self, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float, out: Array
+    ) -> int:
+        """Decide among some arms."""
+        purchases, amounts = self.purchases.state, self.amounts.state
+        position: int = decide_one(
+            *purchases.store[1:13], *amounts.store[1:13], *self._buffers, self._is_paid, purchases.silent, self._rule,
+            self._scratch, task, x, now, among, step, explore, uniform, out,
+        )  # fmt: skip
+        out[1] += self._level
+        return position
+
+    @property
+    def _level(self) -> float:
+        """What is added to logarithms that are counted from the unit."""
+        return 0.0 if math.isnan(self.unit) else self.unit
+
+    def decide_rows(
+        self,
+        tasks: IntArray,
+        X: Array,
+        now: float,
+        mask: BoolArray,
+        steps: tuple[int, int],
+        explore: bool,
+        uniforms: Array,
+        *,
+        advance: bool = True,
+    ) -> tuple[IntArray, Array, Array, Array]:
+        """Decide every row by what is believed now."""
+        n, n_arms = len(tasks), mask.shape[1]
+        purchases, amounts = self.purchases.state, self.amounts.state
+        chosen = np.empty(n, dtype=np.int64)
+        probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
+        order = np.argsort(tasks, kind="stable")
+        given = (
+            beliefs_of(purchases.store), beliefs_of(amounts.store), self._is_paid, purchases.silent, self._rule, order,
+            tasks, X, now, mask, *steps, advance, explore, uniforms,
+        )  # fmt: skip
+        cuts = [0, n]
+        if n >= MANY_ROWS and workers() > 1:  # all rows of one task in one part
+            in_order, even = tasks[order], np.linspace(0, n, 4 * workers() + 1).astype(np.int64)[1:-1]
+            first = np.searchsorted(in_order, in_order[even])
+            cuts = np.unique([0, *np.where(in_order[even] < 0, even, first), n]).tolist()
+        spread_parts(
+            [
+                partial(decide_rows, *given, begin, end, chosen, probabilities, mean, sd)
+                for begin, end in zip(cuts[:-1], cuts[1:], strict=True)
+            ]
+        )
+        return chosen, probabilities, mean + self._level, sd
+
+    def predict(self, task: int, x: Array, now: float, among: IntArray, out: Array) -> bool:
+        """Write mean and sd of the logarithm of some arms' expected revenue."""
+        beliefs = beliefs_of(self.purchases.state.store), beliefs_of(self.amounts.state.store)
+        found = predict_revenue(*beliefs, self._buffers, self._is_paid, task, x, now, among, out[0], out[1])
+        out[0] += self._level
+        return bool(found)
+
+    def show(self, mean: Array, sd: Array) -> None:
+        """Turn mean and sd of logarithms into those of expected revenue, in place."""
+        show_rewards(LOG_LINK, mean.reshape(-1), sd.reshape(-1))
+
+    def coefficients(self, task: int, arm: int, now: float) -> tuple[Array, Array]:
+        """Return mean and covariance of the coefficients of a pair's purchases."""
+        return self.purchases.coefficients(task, arm, now)
+
+    # Tasks and arms.
+
+    def reserve_tasks(self, count: int) -> list[int]:
+        """Return numbers for new tasks."""
+        numbers, others = (part.reserve_tasks(count) for part in self.parts)
+        assert numbers == others
+        return numbers
+
+    def take_tasks(self, numbers: Sequence[int], known: Array | None = None) -> None:
+        """Take tasks that were reserved."""
+        for part in self.parts:
+            part.take_tasks(numbers, known)
+
+    def know(self, tasks: IntArray, known: Array, given: BoolArray) -> None:
+        """Change what is known about tasks."""
+        for part in self.parts:
+            part.know(tasks, known, given)
+
+    def forget(self, tasks: IntArray) -> None:
+        """Forget tasks, and the populations that they helped to learn."""
+        gone = set(tasks.tolist())
+        self.events = [event for event in self.events if event.task not in gone]
+        for part in self.parts:
+            part.forget(tasks)
+        if not self._is_paid:
+            self.unit = math.nan
+
+    def add_arm(self, features: Array | None = None, prior: Prior | None = None) -> int:
+        """Return the number of a new arm."""
+        assert prior is None
+        before = self.purchases.state
+        arm = self.purchases.add_arm(features)
+        try:
+            self.amounts.add_arm(features)
+            self._scratch = new_scratch(self.n_arms)
+        except BaseException:
+            self.purchases.state = before
+            raise
+        return arm
+
+    # Learning.
+
+    def prepare(self, tasks: IntArray, arms: IntArray, *, sums_only: bool = False) -> None:
+        """Give every pair a slot in both parts: a reward of 0 may be replaced by an amount."""
+        self.purchases.prepare(tasks, arms)
+        self.amounts.prepare(tasks, arms, sums_only=sums_only)
+
+    def prepare_one(self, task: int, arm: int) -> None:
+        """Prepare for one reward."""
+        for part in self.parts:
+            part.prepare_one(task, arm)
+
+    def _logarithm(self, amount: float) -> float:
+        """Return the logarithm of an amount, counted from the unit."""
+        if math.isnan(self.unit):
+            self.unit = math.log(amount)
+        return math.log(amount) - self.unit
+
+    def _age(self, now: float) -> float:
+        """Return the age of amounts at some time."""
+        ageing = self.amounts.state.store.ageing
+        passed = 0.0 if math.isinf(ageing[HALF_LIFE]) else (now - float(ageing[SINCE])) / float(ageing[HALF_LIFE])
+        return float(ageing[AGE]) + passed
+
+    def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
+        """Learn a reward; one that is open waits for another that takes its place."""
+        self.prepare_one(task, arm)
+        receipt, decay = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open), 0.0
+        if reward > 0.0:
+            decay = self.amounts.learn(task, arm, x, self._logarithm(reward), now).decay
+        self.purchases.state.store.row_values[receipt.row, N_VALUES:] = reward, decay, self._age(now)
+        self._hear()
+        return receipt._replace(reward=reward)
+
+    def _hear(self) -> None:
+        """Let what a part has noticed be so for both, or wait for :meth:`apply`."""
+        for part in self.parts:
+            if part.events:
+                noticed, part.events = part.events, []
+                for event in noticed:
+                    event = event._replace(of_amounts=part is self.amounts)
+                    if not self.deferred:
+                        self.apply(event)
+                    elif not (event.half_life and any(other.half_life for other in self.events)):
+                        self.events.append(event)
+
+    def apply(self, event: Event) -> None:
+        """Let what was noticed count: a half-life for the part that it was noticed in, a change for both."""
+        for part in self.parts:
+            if event.half_life is None or (part is self.amounts) == event.of_amounts:
+                part.apply(event)
+
+    def learn_rows(
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        times: Array | float,
+        *,
+        is_open: bool = False,
+        estimate: bool = True,
+        serials: IntArray | None = None,
+    ) -> Receipts:
+        """Learn rows in their order."""
+        ready = self.ready_rows(tasks, arms, contexts, rewards, times, is_open=is_open, estimate=estimate)
+        return self.learn_ready(ready, serials)
+
+    def ready_rows(
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        times: Array | float,
+        *,
+        is_open: bool = False,
+        estimate: bool = True,
+    ) -> ReadyRevenue:
+        """Return rows for :meth:`learn_ready`, which cannot fail then."""
+        rewards = np.asarray(rewards, dtype=np.float64)
+        tasks, arms, contexts = np.asarray(tasks), np.asarray(arms), np.asarray(contexts)
+        times = np.full(rewards.size, float(times)) if np.ndim(times) == 0 else np.asarray(times, dtype=np.float64)
+        paid, unit = np.flatnonzero(rewards > 0.0), self.unit
+        if math.isnan(unit) and paid.size:
+            unit = math.log(rewards[paid[0]])
+        self.amounts.prepare(tasks, arms)
+        purchases = self.purchases.ready_rows(
+            tasks, arms, contexts, (rewards > 0.0).astype(np.float64), times, is_open=is_open, estimate=estimate
+        )
+        amounts = self.amounts.ready_rows(
+            tasks[paid], arms[paid], contexts[paid], np.log(rewards[paid]) - unit, times[paid], estimate=estimate
+        )
+        return ReadyRevenue(purchases, amounts, paid, rewards, unit)
+
+    def learn_ready(self, ready: ReadyRevenue, serials: IntArray | None = None) -> Receipts:
+        """Learn rows that are ready."""
+        self.unit = ready.unit
+        if self.forgetting.watches and self.watching and not ready.purchases.is_open:
+            return self._learn_watching(ready, serials)
+        receipts = self.purchases.learn_ready(ready.purchases, serials)
+        decays = np.zeros(ready.rewards.size)
+        if ready.paid.size:
+            decays[ready.paid] = self.amounts.learn_ready(ready.amounts).decay
+        self._note_many(receipts, ready.rewards, decays, ready.purchases.columns[4])
+        return receipts
+
+    def _note_many(self, receipts: Receipts, rewards: Array, decays: Array, times: Array) -> None:
+        """Note amounts with the rows that are kept still."""
+        store, rows = self.purchases.state.store, receipts.row
+        there = np.flatnonzero(rows >= 0)
+        there = there[store.row_links[rows[there], SERIAL] == receipts.serial[there]]
+        ages = np.array([self._age(float(time)) for time in times[there]])
+        store.row_values[rows[there], N_VALUES:] = np.column_stack([rewards[there], decays[there], ages])
+
+    def _learn_watching(self, ready: ReadyRevenue, serials: IntArray | None) -> Receipts:
+        """Learn rows one by one: what one part notices, both know before the next row."""
+        receipts = ready.purchases.receipts
+        tasks, arms, contexts, _, times = ready.purchases.columns
+        for row in range(ready.rewards.size):
+            one = self.learn(int(tasks[row]), int(arms[row]), contexts[row], float(ready.rewards[row]), float(times[row]))
+            receipts.decay[row], receipts.row[row], receipts.serial[row] = one.decay, one.row, one.serial
+            self.estimate_if_due()
+            self.ensure_fresh()
+        if serials is None:
+            return receipts
+        store, kept = self.purchases.state.store, receipts.row
+        there = np.flatnonzero(store.row_links[kept, SERIAL] == receipts.serial)
+        store.row_links[kept[there], SERIAL] = serials[there]
+        numbers = self.purchases.state.numbers
+        numbers[SERIALS] = max(numbers[SERIALS], serials[-1])
+        return receipts._replace(serial=serials)
+
+    def replaceable(self, receipt: Receipt) -> bool:
+        """Return whether the reward of a receipt can still be replaced."""
+        return self.purchases.replaceable(receipt)
+
+    def replace(self, receipt: Receipt, reward: float, now: float) -> Receipt:
+        """Put another reward in the place of one that was learned, and return its receipt."""
+        if not self.replaceable(receipt):
+            raise LookupError(NOT_KEPT)
+        task, arm, x, old, _, row, _ = receipt
+        if (old > 0.0) != (reward > 0.0):
+            bought = receipt._replace(reward=float(old > 0.0))
+            receipt = self.purchases.replace(bought, float(reward > 0.0), now)
+        else:
+            self.purchases.touch(task, arm)
+        notes = self.purchases.state.store.row_values[row].copy()
+        if old > 0.0:
+            amount = Receipt(task, arm, x, self._logarithm(old), float(notes[AMOUNT_DECAY]), -1, -1)
+            if reward > 0.0:
+                self.amounts.replace(amount, self._logarithm(reward), now)
+            else:
+                self.amounts.take_away(amount, now)
+        elif reward > 0.0:
+            late = self._logarithm(reward)
+            notes[AMOUNT_DECAY] = self.amounts.add_late(task, arm, x, late, float(notes[ROW_AGE]), now)
+        notes[AMOUNT] = reward
+        self.purchases.state.store.row_values[row, N_VALUES:] = notes[N_VALUES:]
+        return receipt._replace(reward=reward)
+
+    def close(self, receipt: Receipt) -> None:
+        """Note that no other reward will come in the place of this one."""
+        self.purchases.close(receipt._replace(reward=float(receipt.reward > 0.0)))
+        self._hear()
+
+    def open_receipt(self, task: int, arm: int, x: Array, reward: float) -> Receipt | None:
+        """Return the receipt of the oldest open row of a pair with this context and reward, if there is one."""
+        store = self.purchases.state.store
+        slot = int(store.slot[task, arm])
+        row = -1 if slot < 0 else int(store.row_ends[slot, FIRST])
+        while row >= 0:
+            links = store.row_links[row]
+            if links[OPEN] and store.row_values[row, AMOUNT] == reward and (store.row_context[row] == x).all():
+                return self.receipt_of(task, arm, int(links[SERIAL]))
+            row = int(links[NEXT])
+        return None
+
+    def receipt_of(self, task: int, arm: int, serial: int) -> Receipt | None:
+        """Return the receipt of a reward by its serial, or None if its row is kept no more."""
+        found = self.purchases.receipt_of(task, arm, serial)
+        if found is None:
+            return None
+        return found._replace(reward=float(self.purchases.state.store.row_values[found.row, AMOUNT]))
+
+    def is_open(self, receipt: Receipt) -> bool:
+        """Return whether a reward waits for another in its place."""
+        return self.purchases.is_open(receipt)
+
+    # The populations.
+
+    def run_in_background(self, lock: threading.RLock | None) -> None:
+        """Estimate both beside the core from now on, under this lock of its owner; None ends that."""
+        for part in self.parts:
+            part.run_in_background(lock)
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether a population is being estimated in the background."""
+        return any(part.refreshing for part in self.parts)
+
+    def refresh_later(self, **how: Any) -> None:
+        """Start estimates in the background."""
+        for part in self.parts:
+            part.refresh_later(**how)
+
+    def finish_background(self) -> None:
+        """Wait for estimates that are under way."""
+        for part in self.parts:
+            part.finish_background()
+
+    def drop_background(self) -> None:
+        """Have estimates that are under way come to nothing."""
+        for part in self.parts:
+            part.drop_background()
+
+    def until_due(self) -> float:
+        """Return after how many rewards a population is to be estimated."""
+        return min(part.until_due() for part in self.parts)
+
+    def due(self, extra: float = 0.0, provisional: bool = False) -> bool:
+        """Return whether a population is to be estimated, or would be after further rewards."""
+        return any(part.due(extra, provisional) for part in self.parts)
+
+    def estimate(self, **how: Any) -> None:
+        """Estimate both populations now, or raise what keeps them from that."""
+        for part in self.parts:
+            part.estimate(**how)
+
+    def renew(
+        self, *, steps: int = FIT_STEPS, settled: float = FIT_SETTLED, sample: int | None = None, keys: Keys | None = None
+    ) -> None:
+        """Estimate both populations; a failure is logged."""
+        for part in self.parts:
+            part.renew(steps=steps, settled=settled, sample=sample, keys=keys)
+
+    def estimate_if_due(self, *, provisional: bool = False, keys: Keys | None = None) -> None:
+        """Estimate each population if that is due."""
+        for part in self.parts:
+            part.estimate_if_due(provisional=provisional, keys=keys)
+
+    def ensure_fresh(self) -> None:
+        """Make sure that what is believed is about all that was learned."""
+        for part in self.parts:
+            part.ensure_fresh()
+
+    # Looking, and state in and out.
+
+    def sums(self, tasks: IntArray | None = None, now: float | None = None) -> Sums:
+        """Return sums of purchases."""
+        return self.purchases.sums(tasks, now)
+
+    def plain_sums(self, tasks: IntArray | None = None) -> PlainSums:
+        """Return sums of contexts and purchases as they came."""
+        return self.purchases.plain_sums(tasks)
+
+    def merge(
+        self,
+        other: Revenue,
+        tasks: IntArray,
+        arms: IntArray,
+        now: float,
+        receipts: Receipts | None = None,
+        of_pairs: tuple[IntArray, IntArray] | None = None,
+    ) -> Receipts | None:
+        """Add sums and kept rows of another core."""
+        theirs = other.purchases.state.store
+        rows, owners = kept_rows(other.purchases)
+        n, amounts = len(rows), other.amounts
+        if math.isnan(self.unit):
+            self.unit = other.unit
+        elif not math.isnan(other.unit):
+            amounts = _in_unit(amounts, other.unit - self.unit)
+        given = Receipts(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)) if receipts is None else receipts
+        pairs = (np.zeros(0, np.int64), np.zeros(0, np.int64)) if of_pairs is None else of_pairs
+        both = Receipts(
+            np.append(np.zeros(n), given.decay), np.append(rows, given.row),
+            np.append(theirs.row_links[rows, SERIAL], given.serial),
+        )  # fmt: skip
+        owned = np.append(owners[:, 0], pairs[0]), np.append(owners[:, 1], pairs[1])
+        here = self.purchases.merge(other.purchases, tasks, arms, now, both, owned)
+        nowhere = np.full(n, -1)
+        noted = Receipts(theirs.row_values[rows, AMOUNT_DECAY].copy(), nowhere, nowhere)
+        decays = self.amounts.merge(amounts, tasks, arms, now, noted, (owners[:, 0], owners[:, 1]))
+        assert here is not None
+        assert decays is not None
+        there = here.row[:n] >= 0
+        self.purchases.state.store.row_values[here.row[:n][there], AMOUNT_DECAY] = decays.decay[there]
+        return None if receipts is None else Receipts(here.decay[n:], here.row[n:], here.serial[n:])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all that was learned as plain arrays."""
+        found: dict[str, Any] = {"unit": np.array([0.0 if math.isnan(self.unit) else self.unit])}
+        found["has_unit"] = np.array([not math.isnan(self.unit)])
+        for name, part in zip(PARTS, self.parts, strict=True):
+            found |= {f"{name}.{key}": array for key, array in part.snapshot().items()}
+        return found
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Continue where a snapshot was taken."""
+        for name, part in zip(PARTS, self.parts, strict=True):
+            part.restore({key[len(name) + 1 :]: saved[key] for key in saved if key.startswith(f"{name}.")})
+        self.unit = float(saved["unit"][0]) if saved["has_unit"][0] else math.nan
+        if self.purchases.free_tasks != self.amounts.free_tasks or self.purchases.n_tasks != self.amounts.n_tasks:
+            raise ValueError("expected the same tasks of purchases and amounts in a snapshot, got others; take another")
+        self._scratch = new_scratch(self.n_arms)
+
+
+PARTS = ("purchases", "amounts")
+"""The names of both parts."""
+
+
+def kept_rows(core: Core) -> tuple[IntArray, IntArray]:
+    """Return the rows of clicks that are kept, and task and arm of each."""
+    store = core.state.store
+    rows: list[int] = []
+    slots: list[int] = []
+    for slot in np.flatnonzero(store.owner[: int(core.state.numbers[N_SLOTS]), 0] >= 0).tolist():
+        row = int(store.row_ends[slot, FIRST])
+        while row >= 0:
+            rows.append(row)
+            slots.append(slot)
+            row = int(store.row_links[row, NEXT])
+    return np.array(rows, dtype=np.int64), store.owner[np.array(slots, dtype=np.int64)]
+
+
+def _in_unit(amounts: Core, more: float) -> Core:
+    """Return a core whose logarithms are higher by ``more``, for what another core takes from it."""
+    store, d = amounts.state.store, amounts.n_features
+    at, width = totals_at(d), n_triangle(d)
+    column = constant_column(amounts)
+    if column < 0:
+        raise ValueError("expected contexts with an intercept, to count amounts from another one, got none")
+    pairs = store.pairs.copy()
+    whole = np.zeros((len(pairs), d, d))
+    rows, columns = np.triu_indices(d)
+    whole[:, rows, columns] = whole[:, columns, rows] = pairs[:, :width]
+    # Beside the intercept stand sums of contexts, and of logarithms.
+    pairs[:, at + SQUARES] += more * (2.0 * pairs[:, width + column] + more * pairs[:, at + COUNT])
+    pairs[:, width:at] += more * whole[:, column]
+    copy = object.__new__(Core)
+    copy.__dict__.update(amounts.__dict__)
+    copy.state = amounts.state._replace(store=store._replace(pairs=pairs, factors=np.full_like(store.factors, -1.0)))
+    return copy
+
+
+def constant_column(core: Core) -> int:
+    """Return the column of contexts that is always 1 in a core of numbers, or -1."""
+    sums, d = core.sums(), core.n_features
+    diagonal = np.cumsum([0, *range(d, 1, -1)])
+    for column in range(d):
+        if np.allclose(sums.gram[:, diagonal[column]], sums.counts, rtol=1e-9, atol=0.0):
+            return column
+    return -1
