@@ -5,6 +5,10 @@ the rewards above 0, learned from those alone. Each has a population, a forgetti
 arms have the same numbers in both. What both say of the expected revenue is one Gaussian law of its logarithm
 (:mod:`posse.families.revenue`), and the rule decides by that.
 
+Who buys more often may pay more, too, and amounts are seen of those who buy. So an amount has one feature more than a
+purchase: what is believed of the logit, once the purchase is learned. Pairs that nobody has bought from yet are then no
+longer taken for such that buyers like.
+
 Logarithms of amounts are counted from that of the first amount, the *unit*: so nothing depends on the currency, and
 early sums are as small as amounts differ.
 
@@ -16,16 +20,18 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.core.compiler import compiled
 from posse.core.core import NOT_KEPT, Core
-from posse.core.decide import Buffers, new_scratch, predict_arms, predict_slot, show_rewards
+from posse.core.decide import Buffers, predict_arms, predict_slot, show_rewards
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.forgetting import AGE, HALF_LIFE, SINCE, Event
 from posse.core.pair import new_work
+from posse.core.propensity import score_columns
 from posse.core.rule import action_probabilities, pick, rule_of
 from posse.core.state import N_SLOTS, SERIALS, TOTAL, ReadyRows, Receipt, Receipts
 from posse.core.store import (
@@ -58,8 +64,9 @@ if TYPE_CHECKING:
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
 
-AMOUNT, AMOUNT_DECAY, ROW_AGE = N_VALUES, N_VALUES + 1, N_VALUES + 2  # notes of a purchase that is kept
-N_NOTES = 3
+# Notes of a purchase that is kept: its amount, the decay of the amount's pair back then, its age, and its logit.
+AMOUNT, AMOUNT_DECAY, ROW_AGE, LOGIT = range(N_VALUES, N_VALUES + 4)
+N_NOTES = 4
 LOG_LINK = FAMILIES["count"].code
 UNKNOWN_SD = 1.0  # of the mean logarithm of amounts before the first one
 MOST_SD = 1.5  # of it ever: while few have paid, their population knows less than anybody does
@@ -69,39 +76,53 @@ MOST_SD = 1.5  # of it ever: while few have paid, their population knows less th
 
 @compiled
 def predict_revenue(
-    beliefs: Beliefs, amounts: Beliefs, work: Buffers, is_paid: bool, task: int, x: Array, now: float, among: IntArray,
-    mean: Array, sd: Array,
+    beliefs: Beliefs, amounts: Beliefs, work: Buffers, work_2: Buffers, x_2: Array, is_paid: bool, task: int, x: Array,
+    now: float, among: IntArray, mean: Array, sd: Array, scores: Array, widths: Array,
 ) -> bool:  # fmt: skip
-    """Write mean and sd of the logarithm of the expected revenue of some arms; return whether all are finite.
+    """Write mean and sd of the logarithm of some arms' expected revenue; return whether all are finite.
 
-    Logarithms are counted from the unit; ``is_paid`` says whether there was any amount.
+    Logarithms are counted from the unit; ``is_paid`` says whether there was any amount. ``x_2`` is a buffer. In
+    ``scores`` and ``widths`` stand mean and sd of the law that has the moments of the revenue itself.
     """
-    finite = predict_arms(beliefs, work, task, x, now, among, mean, sd)
+    finite, d = predict_arms(beliefs, work, task, x, now, among, mean, sd), x.shape[0]
+    x_2[:d] = x
     for n in range(among.shape[0]):
-        arm, level, width, noise = among[n], 0.0, UNKNOWN_SD, 0.0
+        arm, level, width, slope, noise = among[n], 0.0, UNKNOWN_SD, 0.0, 0.0
         if is_paid:
-            level, width = predict_slot(amounts, work, amounts.slot[task, arm], arm, task, x, now)
-            noise = amounts.noise[arm]
-        mean[n], sd[n] = log_revenue(mean[n], sd[n], level, min(width, MOST_SD), noise)
+            x_2[d] = mean[n]
+            level, width = predict_slot(amounts, work_2, amounts.slot[task, arm], arm, task, x_2, now)
+            slope, noise = amounts.shared[arm, amounts.shared.shape[2], d], amounts.noise[arm]
+        mean[n], sd[n], scores[n], widths[n] = log_revenue(mean[n], sd[n], level, min(width, MOST_SD), slope, noise)
         finite = finite and abs(mean[n]) + sd[n] < math.inf
     return finite
 
 
 @compiled
 def decide_arms(
-    beliefs: Beliefs, amounts: Beliefs, work: Buffers, is_paid: bool, silent: Array, rule: Array, task: int, x: Array,
-    now: float, among: IntArray, step: int, explore: bool, uniform: float, scratch: Array, probabilities: Array,
-    mean: Array, sd: Array,
+    beliefs: Beliefs, amounts: Beliefs, work: Buffers, work_2: Buffers, x_2: Array, is_paid: bool, silent: Array,
+    rule: Array, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float,
+    scratch: Array, probabilities: Array, mean: Array, sd: Array,
 ) -> int:  # fmt: skip
-    """Write probability, and mean and sd of the logarithm, of some arms; return the position of the one drawn, or -1."""
+    """Write probability, and mean and sd of the logarithm, of some arms; return the position of the one that is drawn.
+
+    It is -1 if a belief is not finite.
+    """
     n = among.shape[0]
-    if not predict_revenue(beliefs, amounts, work, is_paid, task, x, now, among, mean, sd):
+    kept, scores, widths = scratch[5, :n], scratch[6, :n], scratch[7, :n]
+    if not predict_revenue(beliefs, amounts, work, work_2, x_2, is_paid, task, x, now, among, mean, sd, scores, widths):
         return -1
-    kept = scratch[5, :n]
     for i in range(n):
         kept[i] = silent[among[i]]
-    action_probabilities(mean, sd, kept, step, rule_of(rule), explore, scratch, probabilities)
+        if not explore:
+            scores[i] += 0.5 * widths[i] * widths[i]  # the mean itself
+    action_probabilities(scores, widths, kept, step, rule_of(rule), explore, scratch, probabilities)
     return pick(probabilities, uniform)
+
+
+@compiled
+def new_rows(n_arms: int) -> Array:
+    """Return buffers for deciding among this many arms."""
+    return np.empty((8, score_columns(n_arms)))
 
 
 @compiled
@@ -110,8 +131,9 @@ def decide_one(
     generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, ageing_2: Array, slot_2: IntArray,
     pairs_2: Array, factors_2: Array, known_2: Array, given_2: BoolArray, weight_2: Array, generation_2: Array,
     noise_2: Array, prior_2: Array, shared_2: Array, apart_2: Array, factor: Array, solved: Array, direction: Array,
-    is_paid: bool, silent: Array, rule: Array, scratch: Array, task: int, x: Array, now: float, among: IntArray,
-    step: int, explore: bool, uniform: float, out: Array,
+    factor_2: Array, solved_2: Array, direction_2: Array, x_2: Array, is_paid: bool, silent: Array, rule: Array,
+    scratch: Array, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float,
+    out: Array,
 ) -> int:  # fmt: skip
     """Decide one context as :func:`posse.core.decide.decide_one` does."""
     beliefs = Beliefs(ageing, slot, pairs, factors, known, given, weight, generation, noise, prior, shared, apart)
@@ -119,10 +141,10 @@ def decide_one(
         ageing_2, slot_2, pairs_2, factors_2, known_2, given_2, weight_2, generation_2, noise_2, prior_2, shared_2,
         apart_2,
     )  # fmt: skip
-    work = Buffers(factor, solved, direction)
+    work, work_2 = Buffers(factor, solved, direction), Buffers(factor_2, solved_2, direction_2)
     return decide_arms(
-        beliefs, amounts, work, is_paid, silent, rule, task, x, now, among, step, explore, uniform, scratch, out[0],
-        out[1], out[2],
+        beliefs, amounts, work, work_2, x_2, is_paid, silent, rule, task, x, now, among, step, explore, uniform,
+        scratch, out[0], out[1], out[2],
     )  # fmt: skip
 
 
@@ -133,9 +155,10 @@ def decide_rows(
     uniforms: Array, first: int, last: int, chosen: IntArray, probabilities: Array, mean: Array, sd: Array,
 ) -> None:  # fmt: skip
     """Decide the rows from ``first`` to ``last`` of an order, as :func:`posse.core.decide.decide_rows` does."""
-    n_arms, n_shared = mask.shape[1], beliefs.shared.shape[2]
-    d = contexts.shape[1]
-    work, scratch = Buffers(np.empty((1, n_triangle(d))), np.empty(d), np.empty(n_shared)), new_scratch(n_arms)
+    n_arms, d = mask.shape[1], contexts.shape[1]
+    work = Buffers(np.empty((1, n_triangle(d))), np.empty(d), np.empty(beliefs.shared.shape[2]))
+    work_2 = Buffers(np.empty((1, n_triangle(d + 1))), np.empty(d + 1), np.empty(amounts.shared.shape[2]))
+    scratch, x_2 = new_rows(n_arms), np.empty(d + 1)
     among, out = np.empty(n_arms, np.int64), np.empty((3, n_arms))
     for place in range(first, last):
         row, n = order[place], 0
@@ -147,8 +170,8 @@ def decide_rows(
                 n += 1
         step = max(first_step + (row if advance else 0), least_step)
         position = decide_arms(
-            beliefs, amounts, work, is_paid, silent, rule, tasks[row], contexts[row], now, among[:n], step, explore,
-            uniforms[row], scratch, out[0, :n], out[1, :n], out[2, :n],
+            beliefs, amounts, work, work_2, x_2, is_paid, silent, rule, tasks[row], contexts[row], now, among[:n],
+            step, explore, uniforms[row], scratch, out[0, :n], out[1, :n], out[2, :n],
         )  # fmt: skip
         chosen[row] = among[position] if position >= 0 else -1
         for i in range(n if position >= 0 else 0):
@@ -206,7 +229,7 @@ class Revenue:
             n_notes=N_NOTES, **known,
         )  # fmt: skip
         self.amounts = Core(
-            n_arms, n_features, family=FAMILIES["number"], rule=rule, growth=growth, forgetting=forgets[1], **known
+            n_arms, n_features + 1, family=FAMILIES["number"], rule=rule, growth=growth, forgetting=forgets[1], **known
         )
         self.unit = math.nan
         self.start: Prior | None = None
@@ -214,9 +237,11 @@ class Revenue:
         self.events: list[Event] = []
         for part in self.parts:
             part.deferred = True  # a change that one of them notices is one of both
-        width = self.purchases.state.store.shared.shape[2]
-        self._buffers, self._rule = Buffers(*new_work(n_features, width)[:3]), rule.parameters()
-        self._scratch = new_scratch(n_arms)
+        widths = [part.state.store.shared.shape[2] for part in self.parts]
+        self._buffers: Any = (
+            *new_work(n_features, widths[0])[:3], *new_work(n_features + 1, widths[1])[:3], np.empty(n_features + 1),
+        )  # fmt: skip
+        self._rule, self._scratch = rule.parameters(), new_rows(n_arms)
 
     @property
     def parts(self) -> tuple[Core, Core]:
@@ -407,17 +432,16 @@ class Revenue:
             first = np.searchsorted(in_order, in_order[even])
             cuts = np.unique([0, *np.where(in_order[even] < 0, even, first), n]).tolist()
         spread_parts(
-            [
-                partial(decide_rows, *given, begin, end, chosen, probabilities, mean, sd)
-                for begin, end in zip(cuts[:-1], cuts[1:], strict=True)
-            ]
+            [partial(decide_rows, *given, begin, end, chosen, probabilities, mean, sd) for begin, end in pairwise(cuts)]
         )
         return chosen, probabilities, mean + self._level, sd
 
     def predict(self, task: int, x: Array, now: float, among: IntArray, out: Array) -> bool:
         """Write mean and sd of the logarithm of some arms' expected revenue."""
         beliefs = beliefs_of(self.purchases.state.store), beliefs_of(self.amounts.state.store)
-        found = predict_revenue(*beliefs, self._buffers, self._is_paid, task, x, now, among, out[0], out[1])
+        works = Buffers(*self._buffers[:3]), Buffers(*self._buffers[3:6]), self._buffers[6]
+        rows = self._scratch[6, : among.size], self._scratch[7, : among.size]
+        found = predict_revenue(*beliefs, *works, self._is_paid, task, x, now, among, out[0], out[1], *rows)
         out[0] += self._level
         return bool(found)
 
@@ -463,7 +487,7 @@ class Revenue:
         arm = self.purchases.add_arm(features)
         try:
             self.amounts.add_arm(features)
-            self._scratch = new_scratch(self.n_arms)
+            self._scratch = new_rows(self.n_arms)
         except BaseException:
             self.purchases.state = before
             raise
@@ -493,13 +517,23 @@ class Revenue:
         passed = 0.0 if math.isinf(ageing[HALF_LIFE]) else (now - float(ageing[SINCE])) / float(ageing[HALF_LIFE])
         return float(ageing[AGE]) + passed
 
+    def _with_logit(self, task: int, arm: int, x: Array, now: float) -> Array:
+        """Return a context of amounts: that of a purchase, and what is believed of its logit."""
+        store, result = self.purchases.state.store, np.empty(x.size + 1)
+        result[:-1] = x
+        result[-1], _ = predict_slot(
+            beliefs_of(store), Buffers(*self._buffers[:3]), store.slot[task, arm], arm, task, x, now
+        )
+        return result
+
     def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
         """Learn a reward; one that is open waits for another that takes its place."""
         self.prepare_one(task, arm)
-        receipt, decay = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open), 0.0
+        receipt, decay, logit = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open), 0.0, 0.0
         if reward > 0.0:
-            decay = self.amounts.learn(task, arm, x, self._logarithm(reward), now).decay
-        self.purchases.state.store.row_values[receipt.row, N_VALUES:] = reward, decay, self._age(now)
+            context = self._with_logit(task, arm, x, now)
+            decay, logit = self.amounts.learn(task, arm, context, self._logarithm(reward), now).decay, context[-1]
+        self.purchases.state.store.row_values[receipt.row, N_VALUES:] = reward, decay, self._age(now), logit
         self._hear()
         return receipt._replace(reward=reward)
 
@@ -559,8 +593,10 @@ class Revenue:
         purchases = self.purchases.ready_rows(
             tasks, arms, contexts, (rewards > 0.0).astype(np.float64), times, is_open=is_open, estimate=estimate
         )
+        wider = np.zeros((paid.size, self.n_features + 1))
+        wider[:, :-1] = contexts[paid]
         amounts = self.amounts.ready_rows(
-            tasks[paid], arms[paid], contexts[paid], np.log(rewards[paid]) - unit, times[paid], estimate=estimate
+            tasks[paid], arms[paid], wider, np.log(rewards[paid]) - unit, times[paid], estimate=estimate
         )
         return ReadyRevenue(purchases, amounts, paid, rewards, unit)
 
@@ -569,27 +605,49 @@ class Revenue:
         self.unit = ready.unit
         if self.forgetting.watches and self.watching and not ready.purchases.is_open:
             return self._learn_watching(ready, serials)
-        receipts = self.purchases.learn_ready(ready.purchases, serials)
-        decays = np.zeros(ready.rewards.size)
+        n = ready.rewards.size
+        decays, logits = np.zeros(n), np.zeros(n)
+        receipts = Receipts(np.zeros(n), np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64))
+        tasks, arms, contexts, _, times = ready.purchases.columns
+        first = 0
+        for last in [*(ready.paid + 1).tolist(), n]:
+            if last > first:
+                some = slice(first, last)
+                part = ReadyRows(
+                    tuple(column[some] for column in ready.purchases.columns),
+                    Receipts(decays[some].copy(), receipts.row[some].copy(), np.arange(1, last - first + 1)),
+                    ready.purchases.is_open,
+                    ready.purchases.estimate,
+                )
+                found = self.purchases.learn_ready(part, None if serials is None else serials[some])
+                receipts.decay[some], receipts.row[some], receipts.serial[some] = found
+                row = last - 1
+                if ready.rewards[row] > 0.0:
+                    context = self._with_logit(int(tasks[row]), int(arms[row]), contexts[row], float(times[row]))
+                    logits[row] = context[-1]
+            first = last
         if ready.paid.size:
+            ready.amounts.columns[2][:, -1] = logits[ready.paid]
             decays[ready.paid] = self.amounts.learn_ready(ready.amounts).decay
-        self._note_many(receipts, ready.rewards, decays, ready.purchases.columns[4])
+        self._note_many(receipts, ready.rewards, decays, times, logits)
         return receipts
 
-    def _note_many(self, receipts: Receipts, rewards: Array, decays: Array, times: Array) -> None:
+    def _note_many(self, receipts: Receipts, rewards: Array, decays: Array, times: Array, logits: Array) -> None:
         """Note amounts with the rows that are kept still."""
         store, rows = self.purchases.state.store, receipts.row
         there = np.flatnonzero(rows >= 0)
         there = there[store.row_links[rows[there], SERIAL] == receipts.serial[there]]
         ages = np.array([self._age(float(time)) for time in times[there]])
-        store.row_values[rows[there], N_VALUES:] = np.column_stack([rewards[there], decays[there], ages])
+        notes = [column[there] for column in (rewards, decays)]
+        store.row_values[rows[there], N_VALUES:] = np.column_stack([*notes, ages, logits[there]])
 
     def _learn_watching(self, ready: ReadyRevenue, serials: IntArray | None) -> Receipts:
         """Learn rows one by one: what one part notices, both know before the next row."""
         receipts = ready.purchases.receipts
         tasks, arms, contexts, _, times = ready.purchases.columns
         for row in range(ready.rewards.size):
-            one = self.learn(int(tasks[row]), int(arms[row]), contexts[row], float(ready.rewards[row]), float(times[row]))
+            x, reward, time = contexts[row], float(ready.rewards[row]), float(times[row])
+            one = self.learn(int(tasks[row]), int(arms[row]), x, reward, time)
             receipts.decay[row], receipts.row[row], receipts.serial[row] = one.decay, one.row, one.serial
             self.estimate_if_due()
             self.ensure_fresh()
@@ -618,14 +676,16 @@ class Revenue:
             self.purchases.touch(task, arm)
         notes = self.purchases.state.store.row_values[row].copy()
         if old > 0.0:
-            amount = Receipt(task, arm, x, self._logarithm(old), float(notes[AMOUNT_DECAY]), -1, -1)
+            context = np.append(x, notes[LOGIT])
+            amount = Receipt(task, arm, context, self._logarithm(old), float(notes[AMOUNT_DECAY]), -1, -1)
             if reward > 0.0:
                 self.amounts.replace(amount, self._logarithm(reward), now)
             else:
                 self.amounts.take_away(amount, now)
         elif reward > 0.0:
-            late = self._logarithm(reward)
-            notes[AMOUNT_DECAY] = self.amounts.add_late(task, arm, x, late, float(notes[ROW_AGE]), now)
+            late, context = self._logarithm(reward), self._with_logit(task, arm, x, now)
+            notes[AMOUNT_DECAY] = self.amounts.add_late(task, arm, context, late, float(notes[ROW_AGE]), now)
+            notes[LOGIT] = context[-1]
         notes[AMOUNT] = reward
         self.purchases.state.store.row_values[row, N_VALUES:] = notes[N_VALUES:]
         return receipt._replace(reward=reward)
@@ -699,7 +759,12 @@ class Revenue:
             part.estimate(**how)
 
     def renew(
-        self, *, steps: int = FIT_STEPS, settled: float = FIT_SETTLED, sample: int | None = None, keys: Keys | None = None
+        self,
+        *,
+        steps: int = FIT_STEPS,
+        settled: float = FIT_SETTLED,
+        sample: int | None = None,
+        keys: Keys | None = None,
     ) -> None:
         """Estimate both populations; a failure is logged."""
         for part in self.parts:
@@ -774,7 +839,7 @@ class Revenue:
         self.unit = float(saved["unit"][0]) if saved["has_unit"][0] else math.nan
         if self.purchases.free_tasks != self.amounts.free_tasks or self.purchases.n_tasks != self.amounts.n_tasks:
             raise ValueError("expected the same tasks of purchases and amounts in a snapshot, got others; take another")
-        self._scratch = new_scratch(self.n_arms)
+        self._scratch = new_rows(self.n_arms)
 
 
 PARTS = ("purchases", "amounts")

@@ -12,7 +12,8 @@ from posse.families.revenue import Revenue
 Rewards: TypeAlias = Literal["number", "binary", "count", "revenue"]
 """Values of ``rewards=``."""
 
-_IN_ORDER: tuple[RewardFamily, ...] = (Number(), Binary(), Count(), Revenue())  # numbers first: compiled code knows them by 0
+# Numbers first: compiled code knows them by 0.
+_IN_ORDER: tuple[RewardFamily, ...] = (Number(), Binary(), Count(), Revenue())
 for _code, _family in enumerate(_IN_ORDER):
     _family.code = _code
 

@@ -9,8 +9,10 @@ from those that are above 0. With :math:`p` the probability of a payment, whose 
     \operatorname{E} p\,e^{\ell + v/2} = \operatorname{E}[p]\, e^{l + v/2 + s^2/2}, \qquad
     1 + c^2 = \Bigl(1 + \frac{\operatorname{var} p}{\operatorname{E}[p]^2}\Bigr)\, e^{s^2}
 
-are mean and squared relative deviation of the expected revenue, exactly, as both are believed independently. The linear
-predictor is the logarithm of the Gaussian law of logarithms that has these two: its link is the exponential.
+are mean and squared relative deviation of the expected revenue, exactly where both are believed independently. Rules
+decide by the Gaussian law of logarithms that has these two. Where a rare purchase is little known, the logarithm of its
+probability scatters by far more than that law says, so the linear predictor, by which intervals are told, has the
+spread of the logarithm itself and the same mean revenue: its link is the exponential.
 """
 
 from __future__ import annotations
@@ -31,23 +33,37 @@ from posse.types import Array, ArrayLike, BoolArray
 
 LEAST = 1e-50  # an amount: its logarithm and its square are numbers
 RAREST = 1e-290  # a probability of payment: its logarithm is a number
+FAR = 1.6448536269514722  # standard deviations at which the spread of a logarithm is measured: of 90 % intervals
+STEEPEST = 1.0  # of how the logarithm of an amount grows with the logit of a payment, as far as it is believed in
 WIDEST = 600.0  # of a variance on the scale of logarithms, whose exponential is a number
 MOST_NOISE = 4.0  # of the noise variance of logarithms that is believed in: beyond it, no mean could be known
 
 
 @compiled
-def log_revenue(mean: float, sd: float, level: float, width: float, noise: float) -> tuple[float, float]:
-    """Return mean and sd of the logarithm of the expected revenue.
+def log_probability(logit: float) -> float:
+    """Return the logarithm of a probability, given its logit."""
+    return -math.log1p(math.exp(-logit)) if logit > 0.0 else logit - math.log1p(math.exp(logit))
+
+
+@compiled
+def log_revenue(
+    mean: float, sd: float, level: float, width: float, slope: float, noise: float
+) -> tuple[float, float, float, float]:
+    """Return mean and sd of the logarithm of the expected revenue, and of that which has the moments of the revenue.
 
     ``mean`` and ``sd`` are those of the logit of a payment, ``level`` and ``width`` those of the mean logarithm of an
-    amount, ``noise`` is the variance around it.
+    amount at this mean of the logit, ``slope`` is by how much that grows with the logit, and ``noise`` the variance
+    around it.
     """
-    paid = max(click_expectations(mean, sd * sd)[0], RAREST)
+    square, paid = width * width, max(click_expectations(mean, sd * sd)[0], RAREST)
+    together = min(max(slope, -STEEPEST), STEEPEST) * sd
+    span = (log_probability(mean + FAR * sd) - log_probability(mean - FAR * sd)) / (2.0 * FAR)
     relative = click_spread(mean, sd) / paid
-    square = width * width
-    variance = min(math.log1p(relative * relative) + square, WIDEST)
-    centre = math.log(paid) + level + 0.5 * min(noise, MOST_NOISE) + 0.5 * square
-    return centre - 0.5 * variance, math.sqrt(variance)
+    narrow = math.sqrt(math.log1p(relative * relative))
+    centre = math.log(paid) + level + 0.5 * min(noise, MOST_NOISE) + 0.5 * square + together * narrow
+    tight = min((narrow + together) * (narrow + together) + square, WIDEST)
+    wide = min((span + together) * (span + together) + square, WIDEST)
+    return centre - 0.5 * wide, math.sqrt(wide), centre - 0.5 * tight, math.sqrt(tight)
 
 
 class Revenue(Linked):
