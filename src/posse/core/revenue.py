@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -790,6 +790,18 @@ class Revenue:
         """Return sums of contexts and purchases as they came."""
         return self.purchases.plain_sums(tasks)
 
+    def logarithms(self, now: float) -> tuple[Array, Array]:
+        """Return mean and variance of the logarithms of all amounts of every arm; NaN where there are none, or one."""
+        sums, d = self.amounts.sums(None, now), self.n_features
+        with np.errstate(all="ignore"):
+            column = constant_column(self.amounts)
+            count, total, squares = (
+                np.bincount(sums.arms, weights=part, minlength=self.n_arms)
+                for part in (sums.counts, sums.moment[:, column], sums.squares)
+            )
+            mean = total / count if column >= 0 and d else np.where(count > 0, 0.0, math.nan)
+            return mean + self._level, np.maximum(squares / count - mean * mean, 0.0)
+
     def merge(
         self,
         other: Revenue,
@@ -827,7 +839,7 @@ class Revenue:
     def snapshot(self) -> dict[str, Any]:
         """Return all that was learned as plain arrays."""
         found: dict[str, Any] = {"unit": np.array([0.0 if math.isnan(self.unit) else self.unit])}
-        found["has_unit"] = np.array([not math.isnan(self.unit)])
+        found["has_unit"] = np.array([int(not math.isnan(self.unit))])
         for name, part in zip(PARTS, self.parts, strict=True):
             found |= {f"{name}.{key}": array for key, array in part.snapshot().items()}
         return found
@@ -844,6 +856,22 @@ class Revenue:
 
 PARTS = ("purchases", "amounts")
 """The names of both parts."""
+UNIT: dict[str, Any] = {"unit": np.float64, "has_unit": np.int64}
+"""Arrays of a snapshot that are of both."""
+
+AnyCore: TypeAlias = Core | Revenue
+
+
+def of_all_rewards(core: AnyCore) -> Core:
+    """Return the core that has learned from every reward: of revenue it is that of purchases."""
+    return core.purchases if isinstance(core, Revenue) else core
+
+
+def parts_of(core: AnyCore) -> dict[str, Core]:
+    """Return the cores that there are, by the prefix of their arrays in a snapshot."""
+    if isinstance(core, Core):
+        return {"": core}
+    return {f"{name}.": part for name, part in zip(PARTS, core.parts, strict=True)}
 
 
 def kept_rows(core: Core) -> tuple[IntArray, IntArray]:
