@@ -953,10 +953,15 @@ class Core:
         """Estimate the population if that is due, by a few steps, or start it in the background."""
         if not self.due(provisional=provisional):
             return
-        if self._lock is not None and self.method == "evidence" and not self.behind:
+        if self.estimates_beside:
             self.refresh_later(keys=keys)
         else:
             self.renew(steps=STEPS, settled=SETTLED, keys=keys)
+
+    @property
+    def estimates_beside(self) -> bool:
+        """Whether the next estimate is made in the background."""
+        return self._lock is not None and self.method == "evidence" and not self.behind
 
     def postpone(self, error: BaseException) -> None:
         """Note that an estimate failed: the next one is due after twice as many further rewards as the last time."""

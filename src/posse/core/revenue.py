@@ -7,7 +7,8 @@ arms have the same numbers in both. What both say of the expected revenue is one
 
 Who buys more often may pay more, too, and amounts are seen of those who buy. So an amount has one feature more than a
 purchase: what is believed of the logit, once the purchase is learned. Pairs that nobody has bought from yet are then no
-longer taken for such that buyers like.
+longer taken for such that buyers like. The logits of kept rows are brought up to date before every estimate that is not
+made in the background.
 
 Logarithms of amounts are counted from that of the first amount, the *unit*: so nothing depends on the currency, and
 early sums are as small as amounts differ.
@@ -30,12 +31,13 @@ from posse.core.core import NOT_KEPT, Core
 from posse.core.decide import Buffers, predict_arms, predict_slot, show_rewards
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.forgetting import AGE, HALF_LIFE, SINCE, Event
-from posse.core.pair import new_work
+from posse.core.pair import new_work, touch
 from posse.core.propensity import score_columns
 from posse.core.rule import action_probabilities, pick, rule_of
-from posse.core.state import N_SLOTS, SERIALS, TOTAL, ReadyRows, Receipt, Receipts
+from posse.core.state import BEHIND, CLOCK, N_SLOTS, SERIALS, TOTAL, ReadyRows, Receipt, Receipts
 from posse.core.store import (
     COUNT,
+    DECAY,
     FIRST,
     N_VALUES,
     NEXT,
@@ -43,6 +45,7 @@ from posse.core.store import (
     SERIAL,
     SQUARES,
     Beliefs,
+    Store,
     beliefs_of,
     n_triangle,
     totals_at,
@@ -64,9 +67,10 @@ if TYPE_CHECKING:
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
 
-# Notes of a purchase that is kept: its amount, the decay of the amount's pair back then, its age, and its logit.
-AMOUNT, AMOUNT_DECAY, ROW_AGE, LOGIT = range(N_VALUES, N_VALUES + 4)
-N_NOTES = 4
+# Notes of a purchase that is kept: its amount, the logarithm of that as it was learned, the decay of the amount's pair
+# back then, its age, and its logit.
+AMOUNT, LOGARITHM, AMOUNT_DECAY, ROW_AGE, LOGIT = range(N_VALUES, N_VALUES + 5)
+N_NOTES = 5
 LOG_LINK = FAMILIES["count"].code
 UNKNOWN_SD = 1.0  # of the mean logarithm of amounts before the first one
 MOST_SD = 1.5  # of it ever: while few have paid, their population knows less than anybody does
@@ -76,19 +80,20 @@ MOST_SD = 1.5  # of it ever: while few have paid, their population knows less th
 
 @compiled
 def predict_revenue(
-    beliefs: Beliefs, amounts: Beliefs, work: Buffers, work_2: Buffers, x_2: Array, is_paid: bool, task: int, x: Array,
+    beliefs: Beliefs, amounts: Beliefs, work: Buffers, work_2: Buffers, x_2: Array, same: float, task: int, x: Array,
     now: float, among: IntArray, mean: Array, sd: Array, scores: Array, widths: Array,
 ) -> bool:  # fmt: skip
     """Write mean and sd of the logarithm of some arms' expected revenue; return whether all are finite.
 
-    Logarithms are counted from the unit; ``is_paid`` says whether there was any amount. ``x_2`` is a buffer. In
-    ``scores`` and ``widths`` stand mean and sd of the law that has the moments of the revenue itself.
+    Logarithms are counted from the unit; ``same`` is how well their mean is known while all amounts were the same so
+    far, else it is NaN. ``x_2`` is a buffer. In ``scores`` and ``widths`` stand mean and sd of the law that has the
+    moments of the revenue itself.
     """
     finite, d = predict_arms(beliefs, work, task, x, now, among, mean, sd), x.shape[0]
     x_2[:d] = x
     for n in range(among.shape[0]):
-        arm, level, width, slope, noise = among[n], 0.0, UNKNOWN_SD, 0.0, 0.0
-        if is_paid:
+        arm, level, width, slope, noise = among[n], 0.0, same, 0.0, 0.0
+        if math.isnan(same):
             x_2[d] = mean[n]
             level, width = predict_slot(amounts, work_2, amounts.slot[task, arm], arm, task, x_2, now)
             slope, noise = amounts.shared[arm, amounts.shared.shape[2], d], amounts.noise[arm]
@@ -99,7 +104,7 @@ def predict_revenue(
 
 @compiled
 def decide_arms(
-    beliefs: Beliefs, amounts: Beliefs, work: Buffers, work_2: Buffers, x_2: Array, is_paid: bool, silent: Array,
+    beliefs: Beliefs, amounts: Beliefs, work: Buffers, work_2: Buffers, x_2: Array, same: float, silent: Array,
     rule: Array, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float,
     scratch: Array, probabilities: Array, mean: Array, sd: Array,
 ) -> int:  # fmt: skip
@@ -109,7 +114,7 @@ def decide_arms(
     """
     n = among.shape[0]
     kept, scores, widths = scratch[5, :n], scratch[6, :n], scratch[7, :n]
-    if not predict_revenue(beliefs, amounts, work, work_2, x_2, is_paid, task, x, now, among, mean, sd, scores, widths):
+    if not predict_revenue(beliefs, amounts, work, work_2, x_2, same, task, x, now, among, mean, sd, scores, widths):
         return -1
     for i in range(n):
         kept[i] = silent[among[i]]
@@ -131,7 +136,7 @@ def decide_one(
     generation: Array, noise: Array, prior: Array, shared: Array, apart: Array, ageing_2: Array, slot_2: IntArray,
     pairs_2: Array, factors_2: Array, known_2: Array, given_2: BoolArray, weight_2: Array, generation_2: Array,
     noise_2: Array, prior_2: Array, shared_2: Array, apart_2: Array, factor: Array, solved: Array, direction: Array,
-    factor_2: Array, solved_2: Array, direction_2: Array, x_2: Array, is_paid: bool, silent: Array, rule: Array,
+    factor_2: Array, solved_2: Array, direction_2: Array, x_2: Array, same: float, silent: Array, rule: Array,
     scratch: Array, task: int, x: Array, now: float, among: IntArray, step: int, explore: bool, uniform: float,
     out: Array,
 ) -> int:  # fmt: skip
@@ -143,14 +148,14 @@ def decide_one(
     )  # fmt: skip
     work, work_2 = Buffers(factor, solved, direction), Buffers(factor_2, solved_2, direction_2)
     return decide_arms(
-        beliefs, amounts, work, work_2, x_2, is_paid, silent, rule, task, x, now, among, step, explore, uniform,
+        beliefs, amounts, work, work_2, x_2, same, silent, rule, task, x, now, among, step, explore, uniform,
         scratch, out[0], out[1], out[2],
     )  # fmt: skip
 
 
 @compiled
 def decide_rows(
-    beliefs: Beliefs, amounts: Beliefs, is_paid: bool, silent: Array, rule: Array, order: IntArray, tasks: IntArray,
+    beliefs: Beliefs, amounts: Beliefs, same: float, silent: Array, rule: Array, order: IntArray, tasks: IntArray,
     contexts: Array, now: float, mask: BoolArray, first_step: int, least_step: int, advance: bool, explore: bool,
     uniforms: Array, first: int, last: int, chosen: IntArray, probabilities: Array, mean: Array, sd: Array,
 ) -> None:  # fmt: skip
@@ -170,7 +175,7 @@ def decide_rows(
                 n += 1
         step = max(first_step + (row if advance else 0), least_step)
         position = decide_arms(
-            beliefs, amounts, work, work_2, x_2, is_paid, silent, rule, tasks[row], contexts[row], now, among[:n],
+            beliefs, amounts, work, work_2, x_2, same, silent, rule, tasks[row], contexts[row], now, among[:n],
             step, explore, uniforms[row], scratch, out[0, :n], out[1, :n], out[2, :n],
         )  # fmt: skip
         chosen[row] = among[position] if position >= 0 else -1
@@ -179,12 +184,39 @@ def decide_rows(
             probabilities[row, arm], mean[row, arm], sd[row, arm] = out[0, i], out[1, i], out[2, i]
 
 
+@compiled
+def remake_logits(store: Store, amounts: Store, work: Buffers, n_slots: int, now: float) -> None:
+    """Put what is believed of logits now in the place of what was believed, in all amounts whose rows are kept."""
+    d = store.prior.shape[2]
+    beliefs = Beliefs(
+        store.ageing, store.slot, store.pairs, store.factors, store.known, store.given, store.weight, store.generation,
+        store.noise, store.prior, store.shared, store.apart,
+    )  # fmt: skip
+    for slot in range(n_slots):
+        task, arm = store.owner[slot, 0], store.owner[slot, 1]
+        row = store.row_ends[slot, FIRST] if task >= 0 else -1
+        while row >= 0:
+            x, notes = store.row_context[row], store.row_values[row]
+            if notes[AMOUNT] > 0.0:
+                place = amounts.slot[task, arm]
+                pair = amounts.pairs[place]
+                weight = math.exp(pair[totals_at(d + 1) + DECAY] - notes[AMOUNT_DECAY])
+                logit, _ = predict_slot(beliefs, work, slot, arm, task, x, now)
+                more, at = logit - notes[LOGIT], d
+                for i in range(d):  # beside the last column stands every feature's sum with it
+                    pair[at] += weight * more * x[i]
+                    at += d - i
+                pair[at] += weight * more * (logit + notes[LOGIT])
+                pair[n_triangle(d + 1) + d] += weight * more * notes[LOGARITHM]
+                notes[LOGIT] = logit
+                touch(amounts.factors, place)
+            row = store.row_links[row, NEXT]
+
+
 class ReadyRevenue(NamedTuple):
     """Rows for which all is there that learning them takes, in both parts."""
 
     purchases: ReadyRows
-    amounts: ReadyRows
-    paid: IntArray  # the rows with an amount
     rewards: Array
     unit: float
 
@@ -393,11 +425,18 @@ class Revenue:
         """Decide among some arms."""
         purchases, amounts = self.purchases.state, self.amounts.state
         position: int = decide_one(
-            *purchases.store[1:13], *amounts.store[1:13], *self._buffers, self._is_paid, purchases.silent, self._rule,
+            *purchases.store[1:13], *amounts.store[1:13], *self._buffers, self._same, purchases.silent, self._rule,
             self._scratch, task, x, now, among, step, explore, uniform, out,
         )  # fmt: skip
         out[1] += self._level
         return position
+
+    @property
+    def _same(self) -> float:
+        """How well the mean logarithm of amounts is known while they were all the same, NaN if they were not."""
+        amounts = self.amounts.state
+        alike = not amounts.population.reward_square[0] > 0.0
+        return UNKNOWN_SD / (1.0 + float(amounts.numbers[TOTAL])) if alike else math.nan
 
     @property
     def _level(self) -> float:
@@ -423,7 +462,7 @@ class Revenue:
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
         order = np.argsort(tasks, kind="stable")
         given = (
-            beliefs_of(purchases.store), beliefs_of(amounts.store), self._is_paid, purchases.silent, self._rule, order,
+            beliefs_of(purchases.store), beliefs_of(amounts.store), self._same, purchases.silent, self._rule, order,
             tasks, X, now, mask, *steps, advance, explore, uniforms,
         )  # fmt: skip
         cuts = [0, n]
@@ -441,7 +480,7 @@ class Revenue:
         beliefs = beliefs_of(self.purchases.state.store), beliefs_of(self.amounts.state.store)
         works = Buffers(*self._buffers[:3]), Buffers(*self._buffers[3:6]), self._buffers[6]
         rows = self._scratch[6, : among.size], self._scratch[7, : among.size]
-        found = predict_revenue(*beliefs, *works, self._is_paid, task, x, now, among, out[0], out[1], *rows)
+        found = predict_revenue(*beliefs, *works, self._same, task, x, now, among, out[0], out[1], *rows)
         out[0] += self._level
         return bool(found)
 
@@ -511,10 +550,10 @@ class Revenue:
             self.unit = math.log(amount)
         return math.log(amount) - self.unit
 
-    def _age(self, now: float) -> float:
-        """Return the age of amounts at some time."""
+    def _age(self, now: Any) -> Any:
+        """Return the age of amounts at some time, or at several."""
         ageing = self.amounts.state.store.ageing
-        passed = 0.0 if math.isinf(ageing[HALF_LIFE]) else (now - float(ageing[SINCE])) / float(ageing[HALF_LIFE])
+        passed = 0.0 * now if math.isinf(ageing[HALF_LIFE]) else (now - float(ageing[SINCE])) / float(ageing[HALF_LIFE])
         return float(ageing[AGE]) + passed
 
     def _with_logit(self, task: int, arm: int, x: Array, now: float) -> Array:
@@ -529,11 +568,13 @@ class Revenue:
     def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
         """Learn a reward; one that is open waits for another that takes its place."""
         self.prepare_one(task, arm)
-        receipt, decay, logit = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open), 0.0, 0.0
+        receipt = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open)
+        notes = self.purchases.state.store.row_values[receipt.row]
+        notes[N_VALUES:], notes[ROW_AGE] = 0.0, self._age(now)
         if reward > 0.0:
-            context = self._with_logit(task, arm, x, now)
-            decay, logit = self.amounts.learn(task, arm, context, self._logarithm(reward), now).decay, context[-1]
-        self.purchases.state.store.row_values[receipt.row, N_VALUES:] = reward, decay, self._age(now), logit
+            context, amount = self._with_logit(task, arm, x, now), self._logarithm(reward)
+            notes[AMOUNT], notes[LOGARITHM], notes[LOGIT] = reward, amount, context[-1]
+            notes[AMOUNT_DECAY] = self.amounts.learn(task, arm, context, amount, now).decay
         self._hear()
         return receipt._replace(reward=reward)
 
@@ -590,75 +631,50 @@ class Revenue:
         if math.isnan(unit) and paid.size:
             unit = math.log(rewards[paid[0]])
         self.amounts.prepare(tasks, arms)
-        purchases = self.purchases.ready_rows(
-            tasks, arms, contexts, (rewards > 0.0).astype(np.float64), times, is_open=is_open, estimate=estimate
-        )
-        wider = np.zeros((paid.size, self.n_features + 1))
-        wider[:, :-1] = contexts[paid]
-        amounts = self.amounts.ready_rows(
-            tasks[paid], arms[paid], wider, np.log(rewards[paid]) - unit, times[paid], estimate=estimate
-        )
-        return ReadyRevenue(purchases, amounts, paid, rewards, unit)
+        bought = (rewards > 0.0).astype(np.float64)
+        purchases = self.purchases.ready_rows(tasks, arms, contexts, bought, times, is_open=is_open, estimate=estimate)
+        return ReadyRevenue(purchases, rewards, unit)
 
     def learn_ready(self, ready: ReadyRevenue, serials: IntArray | None = None) -> Receipts:
-        """Learn rows that are ready."""
+        """Learn rows that are ready, as if each had come alone: rows without an amount together."""
         self.unit = ready.unit
-        if self.forgetting.watches and self.watching and not ready.purchases.is_open:
-            return self._learn_watching(ready, serials)
+        columns, receipts, is_open, estimate = ready.purchases
         n = ready.rewards.size
-        decays, logits = np.zeros(n), np.zeros(n)
-        receipts = Receipts(np.zeros(n), np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64))
-        tasks, arms, contexts, _, times = ready.purchases.columns
+        watches = self.forgetting.watches and self.watching and not is_open
         first = 0
-        for last in [*(ready.paid + 1).tolist(), n]:
-            if last > first:
-                some = slice(first, last)
-                part = ReadyRows(
-                    tuple(column[some] for column in ready.purchases.columns),
-                    Receipts(decays[some].copy(), receipts.row[some].copy(), np.arange(1, last - first + 1)),
-                    ready.purchases.is_open,
-                    ready.purchases.estimate,
-                )
-                found = self.purchases.learn_ready(part, None if serials is None else serials[some])
-                receipts.decay[some], receipts.row[some], receipts.serial[some] = found
-                row = last - 1
-                if ready.rewards[row] > 0.0:
-                    context = self._with_logit(int(tasks[row]), int(arms[row]), contexts[row], float(times[row]))
-                    logits[row] = context[-1]
-            first = last
-        if ready.paid.size:
-            ready.amounts.columns[2][:, -1] = logits[ready.paid]
-            decays[ready.paid] = self.amounts.learn_ready(ready.amounts).decay
-        self._note_many(receipts, ready.rewards, decays, times, logits)
+        for row in [*(range(n) if watches else np.flatnonzero(ready.rewards > 0.0).tolist()), n]:
+            some = slice(first, row)
+            if row > first:
+                learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, row - first + 1))
+                part = ReadyRows(tuple(column[some] for column in columns), learned, is_open, estimate)
+                done = self.purchases.learn_ready(part, None if serials is None else serials[some])
+                receipts.serial[some] = done.serial
+                self._note_nothing(done, columns[4][some])
+            if row < n:
+                task, arm, x, _, time = (column[row] for column in columns)
+                one = self.learn(int(task), int(arm), x, float(ready.rewards[row]), float(time), is_open=is_open)
+                number = one.serial if serials is None else self._renumbered(one, int(serials[row]))
+                receipts.decay[row], receipts.row[row], receipts.serial[row] = one.decay, one.row, number
+                if estimate or watches:
+                    self.estimate_if_due()
+                    self.ensure_fresh()
+            first = row + 1
         return receipts
 
-    def _note_many(self, receipts: Receipts, rewards: Array, decays: Array, times: Array, logits: Array) -> None:
-        """Note amounts with the rows that are kept still."""
+    def _note_nothing(self, receipts: Receipts, times: Array) -> None:
+        """Note with rows that are kept that they have no amount, and their age."""
         store, rows = self.purchases.state.store, receipts.row
         there = np.flatnonzero(rows >= 0)
         there = there[store.row_links[rows[there], SERIAL] == receipts.serial[there]]
-        ages = np.array([self._age(float(time)) for time in times[there]])
-        notes = [column[there] for column in (rewards, decays)]
-        store.row_values[rows[there], N_VALUES:] = np.column_stack([*notes, ages, logits[there]])
+        store.row_values[rows[there], N_VALUES:] = 0.0
+        store.row_values[rows[there], ROW_AGE] = self._age(times[there])
 
-    def _learn_watching(self, ready: ReadyRevenue, serials: IntArray | None) -> Receipts:
-        """Learn rows one by one: what one part notices, both know before the next row."""
-        receipts = ready.purchases.receipts
-        tasks, arms, contexts, _, times = ready.purchases.columns
-        for row in range(ready.rewards.size):
-            x, reward, time = contexts[row], float(ready.rewards[row]), float(times[row])
-            one = self.learn(int(tasks[row]), int(arms[row]), x, reward, time)
-            receipts.decay[row], receipts.row[row], receipts.serial[row] = one.decay, one.row, one.serial
-            self.estimate_if_due()
-            self.ensure_fresh()
-        if serials is None:
-            return receipts
-        store, kept = self.purchases.state.store, receipts.row
-        there = np.flatnonzero(store.row_links[kept, SERIAL] == receipts.serial)
-        store.row_links[kept[there], SERIAL] = serials[there]
-        numbers = self.purchases.state.numbers
-        numbers[SERIALS] = max(numbers[SERIALS], serials[-1])
-        return receipts._replace(serial=serials)
+    def _renumbered(self, receipt: Receipt, serial: int) -> int:
+        """Give the row that was learned last this serial."""
+        state = self.purchases.state
+        state.store.row_links[receipt.row, SERIAL] = serial
+        state.numbers[SERIALS] = max(state.numbers[SERIALS], serial)
+        return serial
 
     def replaceable(self, receipt: Receipt) -> bool:
         """Return whether the reward of a receipt can still be replaced."""
@@ -677,13 +693,15 @@ class Revenue:
         notes = self.purchases.state.store.row_values[row].copy()
         if old > 0.0:
             context = np.append(x, notes[LOGIT])
-            amount = Receipt(task, arm, context, self._logarithm(old), float(notes[AMOUNT_DECAY]), -1, -1)
+            amount = Receipt(task, arm, context, float(notes[LOGARITHM]), float(notes[AMOUNT_DECAY]), -1, -1)
             if reward > 0.0:
-                self.amounts.replace(amount, self._logarithm(reward), now)
+                notes[LOGARITHM] = self._logarithm(reward)
+                self.amounts.replace(amount, float(notes[LOGARITHM]), now)
             else:
                 self.amounts.take_away(amount, now)
         elif reward > 0.0:
             late, context = self._logarithm(reward), self._with_logit(task, arm, x, now)
+            notes[LOGARITHM] = late
             notes[AMOUNT_DECAY] = self.amounts.add_late(task, arm, context, late, float(notes[ROW_AGE]), now)
             notes[LOGIT] = context[-1]
         notes[AMOUNT] = reward
@@ -755,8 +773,9 @@ class Revenue:
 
     def estimate(self, **how: Any) -> None:
         """Estimate both populations now, or raise what keeps them from that."""
-        for part in self.parts:
-            part.estimate(**how)
+        self.purchases.estimate(**how)
+        self._remake_logits()
+        self.amounts.estimate(**how)
 
     def renew(
         self,
@@ -767,13 +786,29 @@ class Revenue:
         keys: Keys | None = None,
     ) -> None:
         """Estimate both populations; a failure is logged."""
-        for part in self.parts:
-            part.renew(steps=steps, settled=settled, sample=sample, keys=keys)
+        self.purchases.renew(steps=steps, settled=settled, sample=sample, keys=keys)
+        self._remake_logits()
+        self.amounts.renew(steps=steps, settled=settled, sample=sample, keys=keys)
+
+    def _remake_logits(self) -> None:
+        """Learn amounts whose rows are kept again, given what is believed of their purchases by now.
+
+        What they told their arms is to be summed again, as an estimate does.
+        """
+        if not self._is_paid or self.amounts.method != "evidence":
+            return
+        self.amounts.drop_background()
+        purchases, amounts = self.purchases.state, self.amounts.state
+        amounts.numbers[BEHIND] = 1.0
+        n_slots, work = int(purchases.numbers[N_SLOTS]), Buffers(*self._buffers[:3])
+        remake_logits(purchases.store, amounts.store, work, n_slots, float(purchases.numbers[CLOCK]))
 
     def estimate_if_due(self, *, provisional: bool = False, keys: Keys | None = None) -> None:
         """Estimate each population if that is due."""
-        for part in self.parts:
-            part.estimate_if_due(provisional=provisional, keys=keys)
+        self.purchases.estimate_if_due(provisional=provisional, keys=keys)
+        if self.amounts.due() and not self.amounts.estimates_beside:
+            self._remake_logits()
+        self.amounts.estimate_if_due(provisional=provisional, keys=keys)
 
     def ensure_fresh(self) -> None:
         """Make sure that what is believed is about all that was learned."""
@@ -814,11 +849,12 @@ class Revenue:
         """Add sums and kept rows of another core."""
         theirs = other.purchases.state.store
         rows, owners = kept_rows(other.purchases)
-        n, amounts = len(rows), other.amounts
+        n, amounts, more = len(rows), other.amounts, 0.0
         if math.isnan(self.unit):
             self.unit = other.unit
         elif not math.isnan(other.unit):
-            amounts = _in_unit(amounts, other.unit - self.unit)
+            more = other.unit - self.unit
+            amounts = _in_unit(amounts, more)
         given = Receipts(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)) if receipts is None else receipts
         pairs = (np.zeros(0, np.int64), np.zeros(0, np.int64)) if of_pairs is None else of_pairs
         both = Receipts(
@@ -833,7 +869,9 @@ class Revenue:
         assert here is not None
         assert decays is not None
         there = here.row[:n] >= 0
-        self.purchases.state.store.row_values[here.row[:n][there], AMOUNT_DECAY] = decays.decay[there]
+        values, mine = self.purchases.state.store.row_values, here.row[:n][there]
+        values[mine, AMOUNT_DECAY] = decays.decay[there]
+        values[mine, LOGARITHM] += more * (values[mine, AMOUNT] > 0.0)
         return None if receipts is None else Receipts(here.decay[n:], here.row[n:], here.serial[n:])
 
     def snapshot(self) -> dict[str, Any]:
