@@ -118,9 +118,11 @@ class Counters:
         kind = kind_of_rewards(self.definition)
         if kind == "number":
             return not truth
-        from posse.families import LINKED  # not with storage: whoever only looks at a database need not wait for Numba
+        from posse.families import (
+            FAMILIES,  # not with storage: whoever only looks at a database need not wait for Numba
+        )
 
-        family = LINKED.get(kind)
+        family = FAMILIES.get(kind)
         return not truth if family is None else bool(family.takes(np.float64(value)))
 
     @property
