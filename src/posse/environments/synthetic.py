@@ -65,7 +65,8 @@ class SyntheticWorld:
         heterogeneity is that of numbers: large for clicks, and far too large for counts, whose rates are exponentials.
     base_rate : float, optional
         With clicks, counts and revenue (the share of buyers) and ``contexts="intercept"``: the probability or rate at
-        which the shared intercepts are centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for counts.
+        which the shared intercepts are centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for
+        counts.
     half_life : float, optional
         Steps after which half of a task's deviation :math:`\delta_{kj}` has given way to a new one from the same law
         (an Ornstein-Uhlenbeck process). Default: nothing drifts.
