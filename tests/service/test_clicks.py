@@ -15,7 +15,7 @@ import posse.service
 from posse.client import Client
 
 KINDS = {"binary": [True, False, 1, 0.0], "count": [0, 3, True, 10**6], "revenue": [0, 19.9, 3, 1e6]}
-WRONG = {"binary": [0.5, -1, 2, 2.5, 1e6], "count": [-1, 2.5, 0.1], "revenue": [-1, -0.01, 1e60]}
+WRONG = {"binary": [0.5, -1, 2, 2.5, 1e6], "count": [-1, 2.5, 0.1], "revenue": [-1, -0.01]}
 RULES = {
     "binary": "expected a binary reward of 0 or 1 (False or True), got",
     "count": "expected a count of 0, 1, 2, ..., got",

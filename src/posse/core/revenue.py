@@ -264,6 +264,7 @@ class Revenue:
             n_arms, n_features + 1, family=FAMILIES["number"], rule=rule, growth=growth, forgetting=forgets[1], **known
         )
         self.unit = math.nan
+        self._differs = False  # whether there was an amount that is not the unit
         self.start: Prior | None = None
         self.deferred = False
         self.events: list[Event] = []
@@ -548,7 +549,13 @@ class Revenue:
         """Return the logarithm of an amount, counted from the unit."""
         if math.isnan(self.unit):
             self.unit = math.log(amount)
-        return math.log(amount) - self.unit
+        result = math.log(amount) - self.unit
+        self._differs |= result != 0.0
+        return result
+
+    def _see_whether_amounts_differ(self) -> None:
+        """Note whether there is an amount that is not the unit."""
+        self._differs = bool((self.amounts.sums().squares > 0.0).any())
 
     def _age(self, now: Any) -> Any:
         """Return the age of amounts at some time, or at several."""
@@ -806,6 +813,8 @@ class Revenue:
     def estimate_if_due(self, *, provisional: bool = False, keys: Keys | None = None) -> None:
         """Estimate each population if that is due."""
         self.purchases.estimate_if_due(provisional=provisional, keys=keys)
+        if not self._differs:
+            return  # all amounts are the same: nothing to estimate, and always due
         if self.amounts.due() and not self.amounts.estimates_beside:
             self._remake_logits()
         self.amounts.estimate_if_due(provisional=provisional, keys=keys)
@@ -868,6 +877,7 @@ class Revenue:
         decays = self.amounts.merge(amounts, tasks, arms, now, noted, (owners[:, 0], owners[:, 1]))
         assert here is not None
         assert decays is not None
+        self._see_whether_amounts_differ()
         there = here.row[:n] >= 0
         values, mine = self.purchases.state.store.row_values, here.row[:n][there]
         values[mine, AMOUNT_DECAY] = decays.decay[there]
@@ -889,6 +899,7 @@ class Revenue:
         self.unit = float(saved["unit"][0]) if saved["has_unit"][0] else math.nan
         if self.purchases.free_tasks != self.amounts.free_tasks or self.purchases.n_tasks != self.amounts.n_tasks:
             raise ValueError("expected the same tasks of purchases and amounts in a snapshot, got others; take another")
+        self._see_whether_amounts_differ()
         self._scratch = new_rows(self.n_arms)
 
 
