@@ -52,11 +52,12 @@ from posse.core.store import (
 )
 from posse.families import FAMILIES
 from posse.families.revenue import log_revenue
+from posse.interrupts import finish
 from posse.threads import MANY_ROWS, spread_parts, workers
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posse.core.contents import PlainSums, Sums
     from posse.core.forgetting import Forgetting
@@ -503,22 +504,23 @@ class Revenue:
 
     def take_tasks(self, numbers: Sequence[int], known: Array | None = None) -> None:
         """Take tasks that were reserved."""
-        for part in self.parts:
-            part.take_tasks(numbers, known)
+        finish([partial(part.take_tasks, numbers, known) for part in self.parts])
 
     def know(self, tasks: IntArray, known: Array, given: BoolArray) -> None:
         """Change what is known about tasks."""
-        for part in self.parts:
-            part.know(tasks, known, given)
+        finish([partial(part.know, tasks, known, given) for part in self.parts])
 
     def forget(self, tasks: IntArray) -> None:
         """Forget tasks, and the populations that they helped to learn."""
         gone = set(tasks.tolist())
-        self.events = [event for event in self.events if event.task not in gone]
-        for part in self.parts:
-            part.forget(tasks)
+        events = [event for event in self.events if event.task not in gone]
+        finish([*(partial(part.forget, tasks) for part in self.parts), self._forget_unit])
+        self.events = events
+
+    def _forget_unit(self) -> None:
+        """Count amounts from the next one, if there are none left."""
         if not self._is_paid:
-            self.unit = math.nan
+            self.unit, self._differs = math.nan, False
 
     def add_arm(self, features: Array | None = None, prior: Prior | None = None) -> int:
         """Return the number of a new arm."""
@@ -575,27 +577,47 @@ class Revenue:
     def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
         """Learn a reward; one that is open waits for another that takes its place."""
         self.prepare_one(task, arm)
-        receipt = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open)
-        notes = self.purchases.state.store.row_values[receipt.row]
-        notes[N_VALUES:], notes[ROW_AGE] = 0.0, self._age(now)
+        done: list[Receipt] = []
+        finish(self._learning(done, task, arm, x, reward, now, is_open))
+        return done[0]
+
+    def _learning(
+        self, done: list[Receipt], task: int, arm: int, x: Array, reward: float, now: float, is_open: bool
+    ) -> list[Callable[[], object]]:
+        """Return the steps that learn a reward, each of which changes nothing if it raises."""
+        steps: list[Callable[[], object]] = [partial(self._learn_purchase, done, task, arm, x, reward, now, is_open)]
         if reward > 0.0:
-            context, amount = self._with_logit(task, arm, x, now), self._logarithm(reward)
-            notes[AMOUNT], notes[LOGARITHM], notes[LOGIT] = reward, amount, context[-1]
-            notes[AMOUNT_DECAY] = self.amounts.learn(task, arm, context, amount, now).decay
-        self._hear()
-        return receipt._replace(reward=reward)
+            steps.append(partial(self._learn_amount, done, reward, now))
+        if self.forgetting.watches:
+            steps.append(self._hear)
+        return steps
+
+    def _learn_purchase(
+        self, done: list[Receipt], task: int, arm: int, x: Array, reward: float, now: float, is_open: bool
+    ) -> None:
+        age, values, nothing = self._age(now), self.purchases.state.store.row_values, 0.0
+        receipt = self.purchases.learn(task, arm, x, float(reward > 0.0), now, is_open=is_open)
+        values[receipt.row, N_VALUES:], values[receipt.row, ROW_AGE] = nothing, age
+        done.append(receipt._replace(reward=reward))
+
+    def _learn_amount(self, done: list[Receipt], reward: float, now: float) -> None:
+        task, arm, x, _, _, row, _ = done[0]
+        context, amount = self._with_logit(task, arm, x, now), self._logarithm(reward)
+        values = self.purchases.state.store.row_values
+        learned = self.amounts.learn(task, arm, context, amount, now)
+        values[row, AMOUNT], values[row, LOGARITHM], values[row, LOGIT] = reward, amount, context[-1]
+        values[row, AMOUNT_DECAY] = learned.decay
 
     def _hear(self) -> None:
         """Let what a part has noticed be so for both, or wait for :meth:`apply`."""
         for part in self.parts:
-            if part.events:
-                noticed, part.events = part.events, []
-                for event in noticed:
-                    event = event._replace(of_amounts=part is self.amounts)
-                    if not self.deferred:
-                        self.apply(event)
-                    elif not (event.half_life and any(other.half_life for other in self.events)):
-                        self.events.append(event)
+            while part.events:
+                event = part.events[0]._replace(of_amounts=part is self.amounts)
+                if not self.deferred:
+                    self.apply(event)
+                elif not (event.half_life and any(other.half_life for other in self.events)):
+                    self.events.append(event)
+                del part.events[0]
 
     def apply(self, event: Event) -> None:
         """Let what was noticed count: a half-life for the part that it was noticed in, a change for both."""
@@ -644,44 +666,50 @@ class Revenue:
 
     def learn_ready(self, ready: ReadyRevenue, serials: IntArray | None = None) -> Receipts:
         """Learn rows that are ready, as if each had come alone: rows without an amount together."""
+        finish(self._learning_rows(ready, serials))
+        return ready.purchases.receipts
+
+    def _learning_rows(self, ready: ReadyRevenue, serials: IntArray | None) -> Iterator[Callable[[], object]]:
+        """Yield the steps that learn rows, each of which changes nothing if it raises."""
         self.unit = ready.unit
-        columns, receipts, is_open, estimate = ready.purchases
-        n = ready.rewards.size
+        is_open, estimate = ready.purchases.is_open, ready.purchases.estimate
+        n, first = ready.rewards.size, 0
         watches = self.forgetting.watches and self.watching and not is_open
-        first = 0
         for row in [*(range(n) if watches else np.flatnonzero(ready.rewards > 0.0).tolist()), n]:
-            some = slice(first, row)
             if row > first:
-                learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, row - first + 1))
-                part = ReadyRows(tuple(column[some] for column in columns), learned, is_open, estimate)
-                done = self.purchases.learn_ready(part, None if serials is None else serials[some])
-                receipts.serial[some] = done.serial
-                self._note_nothing(done, columns[4][some])
+                yield partial(self._learn_slice, ready, slice(first, row), serials)
             if row < n:
-                task, arm, x, _, time = (column[row] for column in columns)
-                one = self.learn(int(task), int(arm), x, float(ready.rewards[row]), float(time), is_open=is_open)
-                number = one.serial if serials is None else self._renumbered(one, int(serials[row]))
-                receipts.decay[row], receipts.row[row], receipts.serial[row] = one.decay, one.row, number
+                done: list[Receipt] = []
+                task, arm, x, _, time = (column[row] for column in ready.purchases.columns)
+                reward, now = float(ready.rewards[row]), float(time)
+                yield from self._learning(done, int(task), int(arm), x, reward, now, is_open)
+                yield partial(self._put_receipt, ready.purchases.receipts, row, done, serials)
                 if estimate or watches:
-                    self.estimate_if_due()
-                    self.ensure_fresh()
+                    yield self.estimate_if_due
+                    yield self.ensure_fresh
             first = row + 1
-        return receipts
 
-    def _note_nothing(self, receipts: Receipts, times: Array) -> None:
-        """Note with rows that are kept that they have no amount, and their age."""
-        store, rows = self.purchases.state.store, receipts.row
-        there = np.flatnonzero(rows >= 0)
-        there = there[store.row_links[rows[there], SERIAL] == receipts.serial[there]]
-        store.row_values[rows[there], N_VALUES:] = 0.0
-        store.row_values[rows[there], ROW_AGE] = self._age(times[there])
+    def _learn_slice(self, ready: ReadyRevenue, some: slice, serials: IntArray | None) -> None:
+        """Learn rows without an amount."""
+        columns, receipts, is_open, estimate = ready.purchases
+        ages = self._age(columns[4][some])
+        learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, ages.size + 1))
+        part = ReadyRows(tuple(column[some] for column in columns), learned, is_open, estimate)
+        done = self.purchases.learn_ready(part, None if serials is None else serials[some])
+        store = self.purchases.state.store
+        there = done.row >= 0
+        there[there] = store.row_links[done.row[there], SERIAL] == done.serial[there]
+        store.row_values[done.row[there], N_VALUES:] = 0.0
+        store.row_values[done.row[there], ROW_AGE] = ages[there]
+        receipts.serial[some] = done.serial
 
-    def _renumbered(self, receipt: Receipt, serial: int) -> int:
-        """Give the row that was learned last this serial."""
-        state = self.purchases.state
-        state.store.row_links[receipt.row, SERIAL] = serial
-        state.numbers[SERIALS] = max(state.numbers[SERIALS], serial)
-        return serial
+    def _put_receipt(self, receipts: Receipts, row: int, done: list[Receipt], serials: IntArray | None) -> None:
+        """Write the receipt of a row that was learned alone; ``serials`` say which number it has."""
+        one, state = done[0], self.purchases.state
+        number = one.serial if serials is None else int(serials[row])
+        state.store.row_links[one.row, SERIAL] = number
+        state.numbers[SERIALS] = max(state.numbers[SERIALS], number)
+        receipts.decay[row], receipts.row[row], receipts.serial[row] = one.decay, one.row, number
 
     def replaceable(self, receipt: Receipt) -> bool:
         """Return whether the reward of a receipt can still be replaced."""
@@ -691,29 +719,36 @@ class Revenue:
         """Put another reward in the place of one that was learned, and return its receipt."""
         if not self.replaceable(receipt):
             raise LookupError(NOT_KEPT)
-        task, arm, x, old, _, row, _ = receipt
-        if (old > 0.0) != (reward > 0.0):
-            bought = receipt._replace(reward=float(old > 0.0))
-            receipt = self.purchases.replace(bought, float(reward > 0.0), now)
+        done: list[Receipt] = [receipt]
+        finish(
+            [partial(self._replace_purchase, done, reward, now), partial(self._replace_amount, receipt, reward, now)]
+        )
+        return done[0]._replace(reward=reward)
+
+    def _replace_purchase(self, done: list[Receipt], reward: float, now: float) -> None:
+        receipt = done[0]
+        if (receipt.reward > 0.0) != (reward > 0.0):
+            bought = receipt._replace(reward=float(receipt.reward > 0.0))
+            done[0] = self.purchases.replace(bought, float(reward > 0.0), now)
         else:
-            self.purchases.touch(task, arm)
-        notes = self.purchases.state.store.row_values[row].copy()
+            self.purchases.touch(receipt.task, receipt.arm)
+
+    def _replace_amount(self, receipt: Receipt, reward: float, now: float) -> None:
+        task, arm, x, old, _, row, _ = receipt
+        notes = self.purchases.state.store.row_values[row]
+        logarithm = self._logarithm(reward) if reward > 0.0 else 0.0
         if old > 0.0:
             context = np.append(x, notes[LOGIT])
             amount = Receipt(task, arm, context, float(notes[LOGARITHM]), float(notes[AMOUNT_DECAY]), -1, -1)
             if reward > 0.0:
-                notes[LOGARITHM] = self._logarithm(reward)
-                self.amounts.replace(amount, float(notes[LOGARITHM]), now)
+                self.amounts.replace(amount, logarithm, now)
             else:
                 self.amounts.take_away(amount, now)
         elif reward > 0.0:
-            late, context = self._logarithm(reward), self._with_logit(task, arm, x, now)
-            notes[LOGARITHM] = late
-            notes[AMOUNT_DECAY] = self.amounts.add_late(task, arm, context, late, float(notes[ROW_AGE]), now)
+            context = self._with_logit(task, arm, x, now)
+            notes[AMOUNT_DECAY] = self.amounts.add_late(task, arm, context, logarithm, float(notes[ROW_AGE]), now)
             notes[LOGIT] = context[-1]
-        notes[AMOUNT] = reward
-        self.purchases.state.store.row_values[row, N_VALUES:] = notes[N_VALUES:]
-        return receipt._replace(reward=reward)
+        notes[LOGARITHM], notes[AMOUNT] = logarithm, reward
 
     def close(self, receipt: Receipt) -> None:
         """Note that no other reward will come in the place of this one."""
