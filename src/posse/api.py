@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, dataclass_transform
 
-Family = Literal["number", "binary", "count"]
+Family = Literal["number", "binary", "count", "revenue"]
 """What the rewards of a fleet are."""
 State = Literal["making", "ready", "empty", "failed"]
 

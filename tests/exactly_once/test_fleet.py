@@ -19,6 +19,7 @@ KINDS = {
     "counting, paper": LATE | {"prior": "paper"},
     "counting, background": LATE | {"background": True},
     "clicks, counting": {"rewards": "binary", "absent_reward": 0.0},
+    "revenue, counting": {"rewards": "revenue", "absent_reward": 0.0},
 }
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 

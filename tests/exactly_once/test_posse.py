@@ -40,6 +40,9 @@ KINDS = {
     "clicks, learned drift": {"rewards": "binary", "drift": "learn"},
     "counts, absent reward": {"rewards": "count", "absent_reward": 0.0},
     "counts, estimated after every reward": {"rewards": "count", "refresh_growth": 0.0},
+    "revenue": {"rewards": "revenue"},
+    "revenue, absent reward, features": {"rewards": "revenue", "absent_reward": 0.0, **FEATURES},
+    "revenue, learned drift": {"rewards": "revenue", "drift": "learn"},
 }
 ERRORS = (OSError, MemoryError, KeyboardInterrupt)
 

@@ -35,6 +35,9 @@ KINDS = {
     "clicks, drift": {"rewards": "binary", "drift": 1e-3},
     "clicks, drift, learned": {"rewards": "binary", "drift": "learn"},
     "counts, drift": {"rewards": "count", "drift": 1e-3},
+    "revenue": {"rewards": "revenue"},
+    "revenue, counting": {"rewards": "revenue", "absent_reward": 0.0},
+    "revenue, drift": {"rewards": "revenue", "drift": 1e-3},
     "corrections": {"reward_events": "last"},
     "events": {"reward_events": "sum"},
     "drift": {"drift": 1e-3},  # 86 seconds, at one decision in a second

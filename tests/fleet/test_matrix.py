@@ -1,6 +1,6 @@
 """Every combination of what a fleet may be learns, decides, forgets, grows, is saved, loaded and merged.
 
-Family of rewards x drift x features of tasks x features of arms x absent reward x background: 144 fleets. REFUSED says
+Family of rewards x drift x features of tasks x features of arms x absent reward x background: 192 fleets. REFUSED says
 which of them there are not, and why; a combination that is lifted fails here until its line is deleted. The same list
 makes docs/combinations.md: ``python tests/fleet/test_matrix.py`` writes the page.
 """
@@ -18,7 +18,7 @@ from posse.errors import InvalidValue, UnknownDecision
 from posse.features import one_hot
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
-FAMILIES, DRIFTS = ("number", "binary", "count"), (None, 2.0, "learn")
+FAMILIES, DRIFTS = ("number", "binary", "count", "revenue"), (None, 2.0, "learn")
 HOUR, START = 3600.0, 1.8e9
 TIME_TO_LIVE = 40 * HOUR
 TASKS = ("north", "south", "east", "west", "centre")
@@ -137,6 +137,8 @@ class World:
             return float(predictor + 0.5 * self.rng.normal())
         if self.cell.family == "binary":
             return float(self.rng.random() < 1.0 / (1.0 + np.exp(-predictor)))
+        if self.cell.family == "revenue":
+            return float(self.rng.random() < 1.0 / (1.0 + np.exp(-predictor))) * float(self.rng.lognormal(3.0, 0.5))
         return float(self.rng.poisson(np.exp(predictor)))
 
     def wait_for(self, decision, x):

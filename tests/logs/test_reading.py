@@ -121,8 +121,8 @@ def test_a_date_of_which_day_or_month_comes_first_is_no_time_and_no_feature():
         (["True", "False"], "binary", "true or false"),  # as pandas writes them
         ([0, 1, 3, 2], "count", "from 0 to 3"),
         ([1, 5, 3, 2], "number", "from 1 to 5"),  # stars
-        ([0, 0, 0, 49.9], "number", "looks like revenue: 75% are 0"),
-        ([0, 0, 0, 50], "number", "looks like revenue"),
+        ([0, 0, 0, 49.9], "revenue", "75% are 0"),
+        ([0, 0, 0, 50], "revenue", "75% are 0"),
         ([-1.5, 2, 0.3, 4], "number", "from -1.5 to 4"),
     ],
 )

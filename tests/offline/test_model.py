@@ -108,6 +108,20 @@ def test_counts_are_predicted_as_rates_and_other_rewards_are_refused():
         LoggedBandit(**{**made, "rewards": np.full(400, 0.5)})
 
 
+def test_revenue_is_predicted_as_money_and_doubly_robust_values_are_nearer_than_those_of_numbers():
+    rng = np.random.default_rng(6)
+    rows = {"tasks": np.arange(2000) % 8, "arms": np.arange(2000) // 8 % 2, "contexts": np.ones((2000, 1))}
+    share = np.where(rows["arms"] == 1, 0.3, 0.1)
+    paid = (rng.random(2000) < share) * rng.lognormal(3.0, 0.5, 2000)
+    data = LoggedBandit(**rows, rewards=paid, propensities=np.full(2000, 0.5), reward_family="revenue")
+    found = predicted_rewards(data, np.arange(2000) % 5)
+    assert (found > 0).all()
+    # 100 and 300 amounts with a mean of exp(3.125): standard errors of 12 and 7 %.
+    assert_allclose(found.mean(axis=0), np.exp(3.125) * np.array([0.1, 0.3]), rtol=0.25)
+    with pytest.raises(InvalidValue, match="expected revenue of 0 or an amount above 0, got -2 at row 0"):
+        LoggedBandit(**rows, rewards=np.full(2000, -2.0), propensities=np.full(2000, 0.5), reward_family="revenue")
+
+
 labels = st.lists(st.integers(0, 6), min_size=1, max_size=60).map(np.array)
 
 

@@ -14,11 +14,12 @@ from numpy.testing import assert_allclose
 import posse.service
 from posse.client import Client
 
-KINDS = {"binary": [True, False, 1, 0.0], "count": [0, 3, True, 10**6]}
-WRONG = {"binary": [0.5, -1, 2, 2.5, 1e6], "count": [-1, 2.5, 0.1]}
+KINDS = {"binary": [True, False, 1, 0.0], "count": [0, 3, True, 10**6], "revenue": [0, 19.9, 3, 1e6]}
+WRONG = {"binary": [0.5, -1, 2, 2.5, 1e6], "count": [-1, 2.5, 0.1], "revenue": [-1, -0.01]}
 RULES = {
     "binary": "expected a binary reward of 0 or 1 (False or True), got",
     "count": "expected a count of 0, 1, 2, ..., got",
+    "revenue": "expected revenue of 0 or an amount",
 }
 
 
@@ -70,7 +71,7 @@ def test_what_cannot_be_a_fleet_of_clicks_is_refused(service, shape):
     path = "/v1/fleets/no-fleet"
     definition = {"arms": ["a", "b"], "features": ["x"], "rewards": "binary"}
     for change, words in (
-        ({"rewards": "clicks"}, "rewards: input should be 'number', 'binary' or 'count'"),
+        ({"rewards": "clicks"}, "rewards: input should be 'number', 'binary', 'count' or 'revenue'"),
         ({"policy": "lin-ucb"}, "expected a policy of"),
         ({"prior": "paper"}, "expected prior='evidence'"),
         ({"robust": True}, "expected robust=False"),

@@ -20,7 +20,7 @@ from posse.storage.rows import ACCEPTED
 ARMS = {"red": {"price": 1.0}, "green": {"price": 2.0}, "blue": {"price": 1.2}}
 TASKS = ("north", "south", "east", "west", "centre")
 HOUR, START, TIME_TO_LIVE = 3600.0, 1.8e9, 30 * 3600.0
-CELLS = [*itertools.product(("number", "binary", "count"), (None, 2.0, "learn"), *[(False, True)] * 3)]
+CELLS = [*itertools.product(("number", "binary", "count", "revenue"), (None, 2.0, "learn"), *[(False, True)] * 3)]
 
 
 def named(cell):
@@ -61,6 +61,8 @@ class Logged:
         mean = (len(arm) - 4.0) * 0.5
         if self.family == "number":
             return float(mean + 0.5 * self.rng.normal())
+        if self.family == "revenue":
+            return float(self.rng.random() < 0.5) * float(self.rng.lognormal(3.0 + mean, 0.5))
         return float(
             self.rng.random() < 0.5 + 0.2 * mean if self.family == "binary" else self.rng.poisson(np.exp(mean))
         )

@@ -180,7 +180,10 @@ def test_same_reward_again_is_the_same_and_another_one_a_conflict(storage, make,
     assert storage.fleet("stores").rewards == 1
 
 
-@pytest.mark.parametrize(("rewards", "wrong"), [("binary", [0.5, -1.0, 2.0]), ("count", [-1.0, 2.5, 2.0**60])])
+@pytest.mark.parametrize(
+    ("rewards", "wrong"),
+    [("binary", [0.5, -1.0, 2.0]), ("count", [-1.0, 2.5, 2.0**60]), ("revenue", [-1.0, 1e-60, 1e60])],
+)
 def test_reward_that_is_none_of_its_fleet_is_refused(storage, make, write, rewards, wrong):
     assert storage.create_fleet("clicks", make.DEFINITION | {"rewards": rewards}, 12.5)
     assert write(make.decision("a", fleet="clicks"), make.decision("b", fleet="clicks")) == [ACCEPTED, ACCEPTED]

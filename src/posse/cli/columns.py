@@ -50,8 +50,8 @@ Rewards = Annotated[
     str | None,
     typer.Option(
         "--rewards",
-        help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...). Default: recognised; a log of "
-        "posse says it.",
+        help="What rewards are: number, binary (0 or 1: clicks), count (0, 1, 2, ...) or revenue (0, or an amount "
+        "above 0). Default: recognised; a log of posse says it.",
     ),
 ]
 MissingReward = Annotated[

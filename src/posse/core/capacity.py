@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.core.store import Store, pair_width
+from posse.core.store import N_VALUES, Store, pair_width
 from posse.families.sites import NUMBER
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def with_size(store: Store, names: tuple[str, ...], largest: str, at_least: int)
     return {name: grown(getattr(store, name), tried[-1]) for name in names}
 
 
-def new_store(family: int, ageing: Any, n_arms: int, d: int, n_task_features: int) -> Store:
-    """Return a store without tasks and rewards, whose population is to be put in."""
+def new_store(family: int, ageing: Any, n_arms: int, d: int, n_task_features: int, n_notes: int = 0) -> Store:
+    """Return a store without tasks and rewards, whose population is to be put in; rows have this many notes."""
     n, n_linked, n_shared = FIRST_SIZE, 0 if family == NUMBER else FIRST_SIZE, (1 + n_task_features) * d
     return Store(
         family=family,
@@ -93,7 +93,7 @@ def new_store(family: int, ageing: Any, n_arms: int, d: int, n_task_features: in
         owner=np.full((n, 2), -1, dtype=np.int64),
         plain=np.zeros((n_linked, 2 * d + 2)),
         row_context=np.zeros((n_linked, d)),
-        row_values=np.zeros((n_linked, 4)),
+        row_values=np.zeros((n_linked, N_VALUES + n_notes)),
         row_links=np.zeros((n_linked, 3), dtype=np.int64),
         row_ends=np.zeros((n_linked, 3), dtype=np.int64),
         free_rows=np.zeros(2 + n_linked, dtype=np.int64),

@@ -7,14 +7,16 @@ import math
 import numpy as np
 
 from posse.core.compiler import compiled, inlined
-from posse.core.forgetting import age_at
+from posse.core.forgetting import age_at, share_left
 from posse.core.pair import (
     Work,
     age,
     age_silently,
     believe,
     change_site,
+    finish_arm,
     remaining_of,
+    tell,
     touch,
 )
 from posse.core.rows import KEPT_ROWS, keep_row, release_oldest
@@ -27,6 +29,7 @@ from posse.core.store import (
     FRACTIONS,
     INFORMATION,
     MOMENT,
+    N_TOTALS,
     NEGATIVES,
     OPEN,
     PRECISION,
@@ -43,6 +46,7 @@ from posse.families.sites import NUMBER, site
 from posse.types import Array, BoolArray, IntArray
 
 EMPTY = (-1, -1, 0)  # of row_ends: no list
+ROUNDING = 1e-12  # of a sum that something was taken away from
 
 
 @inlined
@@ -246,6 +250,71 @@ def replace_in_sums(
     raise_squares(pairs, slot, d)
     store.factors[slot, 0] = -1.0
     count_news(numbers, 1, 0, now)
+
+
+@compiled
+def mend_sums(pairs: Array, slot: int, d: int, x: Array, weight: float) -> None:
+    """Have the sums of a pair be such of products, after a number was taken away: differences leave rounding."""
+    first = 0
+    for i in range(d):
+        if pairs[slot, first] <= ROUNDING * weight * x[i] * x[i]:  # no other row had this feature
+            at = i
+            for j in range(i):
+                pairs[slot, at] = 0.0
+                at += d - 1 - j
+            for j in range(d - i):
+                pairs[slot, first + j] = 0.0
+            pairs[slot, n_triangle(d) + i] = 0.0
+        first += d - i
+    first = 0
+    for i in range(d):
+        other = first + d - i
+        for j in range(1, d - i):
+            bound = math.sqrt(pairs[slot, first]) * math.sqrt(pairs[slot, other])
+            pairs[slot, first + j] = min(max(pairs[slot, first + j], -bound), bound)
+            other += d - i - j
+        first += d - i
+    raise_squares(pairs, slot, d)
+
+
+@compiled
+def move_number(
+    store: Store, work: Work, numbers: Array, slot: int, x: Array, reward: float, sign: float, back_then: float,
+    now: float,
+) -> float:  # fmt: skip
+    """Add a number that comes late, or take one away (a negative ``sign``); return what its decay was back then.
+
+    ``back_then`` is that of a number that is taken away, and of one that is added its age: it gets the weight that is
+    left of as much as is known with it.
+    """
+    d, task, arm = x.shape[0], store.owner[slot, 0], store.owner[slot, 1]
+    totals = store.pairs[slot, totals_at(d) : totals_at(d) + N_TOTALS]
+    age(store, work, slot, now, 0.0)
+    count_news(numbers, 1, 0, now)
+    if sign < 0.0:
+        weight = -max(math.exp(totals[DECAY] - back_then), FAINTEST)
+    else:
+        weight = max(share_left(totals[INFORMATION] + 1.0, age_at(now, store.ageing) - back_then), FAINTEST)
+    numbers[TOTAL] = max(numbers[TOTAL] + weight, 0.0)
+    if totals[COUNT] + weight > ROUNDING:
+        believe(store, work, slot, arm, task, x, now)
+        change_site(store, work, slot, arm, x, weight, weight * reward)
+        totals[COUNT] += weight
+        totals[SQUARES] += weight * reward * reward
+        totals[INFORMATION] += weight
+        count_kind(store.pairs, slot, totals_at(d), reward, weight)
+        if weight < 0.0:
+            mend_sums(store.pairs, slot, d, x, -weight)
+    elif totals[COUNT] > 0.0:  # nothing is left
+        age_silently(store.pairs, store.factors, slot, d, store.summed_at[0])
+        tell(store, work, slot, task, arm, -1.0)
+        for column in range(totals_at(d)):
+            store.pairs[slot, column] = 0.0
+        totals[COUNT], totals[SQUARES], totals[INFORMATION] = 0.0, 0.0, 0.0
+        totals[ZEROS], totals[FRACTIONS], totals[NEGATIVES] = 0.0, 0.0, 0.0
+        touch(store.factors, slot)
+        finish_arm(store.told, store.shared, arm, work)
+    return float(totals[DECAY]) - math.log(abs(weight))
 
 
 @compiled

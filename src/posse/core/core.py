@@ -153,6 +153,7 @@ class Core:
         task_groups: IntArray | None = None,
         arm_groups: IntArray | None = None,
         robust: bool = False,
+        n_notes: int = 0,
     ) -> None:
         self.family, self.rule, self.method, self.growth, self.robust = family, rule, method, growth, robust
         self.forgetting: Forgetting = Never() if forgetting is None else forgetting
@@ -187,7 +188,7 @@ class Core:
         self._one = np.zeros(1, dtype=np.int64)  # the slot of a reward: learning it takes no memory
         self._scratch, self._everyone = decide.new_scratch(n_arms), np.arange(n_arms)
         state = State(
-            store=new_store(family.code, new_ageing(self.forgetting), n_arms, d, p),
+            store=new_store(family.code, new_ageing(self.forgetting), n_arms, d, p, n_notes),
             population=self._first_population(n_arms, d),
             arm_features=features,
             silent=np.zeros(n_arms),
@@ -784,6 +785,29 @@ class Core:
                 remake_slots(state.store, self._work, self._one)
         return receipt._replace(reward=reward)
 
+    def touch(self, task: int, arm: int) -> None:
+        """Note that rows of a pair are about to change."""
+        if self._running is not None:
+            self._running.touch(self._state.store, int(self._state.store.slot[task, arm]))
+
+    def take_away(self, receipt: Receipt, now: float) -> None:
+        """Have a number not count that was learned; there must be a slot, as :meth:`prepare` makes one."""
+        self._move(receipt, now, -1.0, receipt.decay)
+
+    def add_late(self, task: int, arm: int, x: Array, reward: float, age: float, now: float) -> float:
+        """Learn a number of this age, with what would be left of it, and return its decay; there must be a slot."""
+        return self._move(Receipt(task, arm, x, reward, 0.0, -1, -1), now, 1.0, age)
+
+    def _move(self, receipt: Receipt, now: float, sign: float, back_then: float) -> float:
+        self.ensure_fresh()
+        self.touch(receipt.task, receipt.arm)
+        state = self.state
+        slot = state.store.slot[receipt.task, receipt.arm]
+        decay: float = changes.move_number(
+            state.store, self._work, state.numbers, slot, receipt.context, receipt.reward, sign, back_then, now
+        )
+        return decay
+
     def close(self, receipt: Receipt) -> None:
         """Note that no other reward will come in the place of this one, which was open."""
         store, (task, arm, x, reward, decay, row, _) = self.state.store, receipt
@@ -1034,10 +1058,15 @@ class Core:
         """Estimate the population if that is due, by a few steps, or start it in the background."""
         if not self.due(provisional=provisional):
             return
-        if self._lock is not None and self.method == "evidence" and not self.behind:
+        if self.estimates_beside:
             self.refresh_later(keys=keys)
         else:
             self.renew(steps=STEPS, settled=SETTLED, keys=keys)
+
+    @property
+    def estimates_beside(self) -> bool:
+        """Whether the next estimate is made in the background."""
+        return self._lock is not None and self.method == "evidence" and not self.behind
 
     def postpone(self, error: BaseException) -> None:
         """Note that an estimate failed: the next one is due after twice as many further rewards as the last time."""

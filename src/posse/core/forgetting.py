@@ -89,11 +89,15 @@ def moved_on(ageing: Array, now: float, half_life: float, jump: float = 0.0) -> 
 
 
 class Event(NamedTuple):
-    """What was noticed: that another half-life predicts better, or a change of a task, or of :data:`ALL_TASKS`."""
+    """What was noticed: that another half-life predicts better, or a change of a task, or of :data:`ALL_TASKS`.
+
+    A half-life may be that of the amounts of revenue, which fade by their own.
+    """
 
     time: float
     half_life: float | None = None
     task: int | None = None
+    of_amounts: bool = False
 
 
 class Forgetting(Protocol):

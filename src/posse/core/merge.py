@@ -18,6 +18,7 @@ from posse.core.store import (
     INFORMATION,
     MOMENT,
     N_TOTALS,
+    N_VALUES,
     NEGATIVES,
     NEXT,
     OPEN,
@@ -74,6 +75,8 @@ def merge_slots(
                 values[PRECISION], values[MOMENT],
             )  # fmt: skip
             store.row_values[new, DECAY_AT] = values[DECAY_AT] + decays[place]
+            for column in range(N_VALUES, values.shape[0]):
+                store.row_values[new, column] = values[column]
             rows[row] = new
             row = links[NEXT]
     numbers[SERIALS] += others[SERIALS]

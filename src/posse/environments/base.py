@@ -30,7 +30,7 @@ class Draw:
     prior : Prior or None
         The population that the coefficients came from, or its closest Gaussian.
     arrival_probabilities : ndarray of shape (n_tasks,)
-    rewards_are : {"number", "binary", "count"}, default "number"
+    rewards_are : {"number", "binary", "count", "revenue"}, default "number"
         The family of the rewards. Coefficients are those of its linear predictor.
     """
 

@@ -23,6 +23,8 @@ ARRIVAL_LAWS = ("balanced", "data-poor")
 CONTEXT_LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
 HETEROGENEITY_LAWS = ("gaussian", "sparse")
 
+AMOUNT_SLOPE = 0.3  # by how much the logarithm of an amount grows with the logit of a purchase
+MOST_PREDICTOR = 60.0  # of revenue: amounts are numbers then
 POOR_SHARE = 0.1  # how often the first task arrives, relative to any other, when it is data-poor
 
 
@@ -54,14 +56,17 @@ class SyntheticWorld:
         Gaussian with the covariance of all tasks, outliers included.
     feature_scale : sequence of length n_features, optional
         Units: contexts are multiplied by these factors and coefficients divided by them, so rewards stay as they were.
-    rewards : {"number", "binary", "count"}, default "number"
+    rewards : {"number", "binary", "count", "revenue"}, default "number"
         What a reward is: the linear predictor :math:`x^\top\beta_{kj}` and Gaussian noise; 1 with the probability that
-        has this logit, else 0; a count whose rate has this logarithm (Poisson). Expected rewards, and with them regret,
+        has this logit, else 0; a count whose rate has this logarithm (Poisson); revenue, which is 0 unless somebody
+        buys, with the probability that has this logit :math:`z`, and then pays :math:`e^{0.3 z + \epsilon}` with
+        Gaussian noise of ``noise_sd`` on that scale. Expected rewards, and with them regret,
         are probabilities and rates; there is no declared prior, as policies for numbers could not use it. The default
         heterogeneity is that of numbers: large for clicks, and far too large for counts, whose rates are exponentials.
     base_rate : float, optional
-        With clicks and counts and ``contexts="intercept"``: the probability or rate at which the shared intercepts are
-        centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for counts.
+        With clicks, counts and revenue (the share of buyers) and ``contexts="intercept"``: the probability or rate at
+        which the shared intercepts are centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for
+        counts.
     dispersion : float, default 0
         Of counts, how much more than Poisson's they scatter: their variance is m + dispersion m^2 (negative binomial).
     half_life : float, optional
@@ -189,6 +194,12 @@ class SyntheticWorld:
             rewards = expected + noise.standard_normal(horizon)[:, None] * noise_sd
             noise_variance = np.maximum(noise_sd**2, 1e-12)
             prior = Prior(covariance=covariance, noise_variance=noise_variance, shared_precision=shared_precision)
+        elif self.rewards == "revenue":
+            predictor, noise_sd = np.clip(expected, -MOST_PREDICTOR, MOST_PREDICTOR), self._noise_sd()
+            bought = linked_family_of("binary").draw(noise, linked_family_of("binary").mean_of(predictor))
+            rewards = bought * np.exp(AMOUNT_SLOPE * predictor + noise.standard_normal(horizon)[:, None] * noise_sd)
+            expected = linked_family_of("binary").mean_of(predictor)
+            expected = expected * np.exp(AMOUNT_SLOPE * predictor + 0.5 * noise_sd**2)
         else:
             family = linked_family_of(self.rewards)
             expected = np.minimum(family.mean_of(expected), LARGEST_RATE)
@@ -196,9 +207,10 @@ class SyntheticWorld:
                 rewards = Count().draw_dispersed(noise, expected, self.dispersion)
             else:
                 rewards = family.draw(noise, expected)
+        are_known = not self.changes and self.rewards != "revenue"
         return Draw(
             tasks=tasks, contexts=contexts, expected=expected, rewards=rewards,
-            coefficients=None if self.changes else coefficients, prior=prior, arrival_probabilities=probabilities,
+            coefficients=coefficients if are_known else None, prior=prior, arrival_probabilities=probabilities,
             rewards_are=self.rewards,
         )  # fmt: skip
 
@@ -209,11 +221,11 @@ class SyntheticWorld:
         rate = number(self.base_rate, "base_rate", above=0)
         if self.rewards == "number" or self.contexts != "intercept":
             raise InvalidValue(
-                "base_rate moves the intercept of clicks or counts, but got "
-                f"rewards={self.rewards!r} and contexts={self.contexts!r}; pass rewards='binary' or 'count' and "
-                "contexts='intercept'"
+                "base_rate moves the intercept of clicks, counts or revenue, but got "
+                f"rewards={self.rewards!r} and contexts={self.contexts!r}; pass rewards='binary', 'count' or 'revenue' "
+                "and contexts='intercept'"
             )
-        return linked_family_of(self.rewards).predictor_of(rate)
+        return linked_family_of("binary" if self.rewards == "revenue" else self.rewards).predictor_of(rate)
 
     def settings(self) -> Settings:
         """Return every setting as a plain value; those for outliers, units and families only where they are used."""
@@ -223,7 +235,7 @@ class SyntheticWorld:
             unused.add("feature_scale")
         if self.rewards == "number":
             unused |= {"rewards", "base_rate"}
-        else:
+        elif self.rewards != "revenue":
             unused.add("noise_sd")
         if not self.dispersion:
             unused.add("dispersion")

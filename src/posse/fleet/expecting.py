@@ -9,6 +9,7 @@ import numpy as np
 
 from posse.checks import number
 from posse.core.looking import last_rewards, some_contexts
+from posse.core.revenue import of_all_rewards
 from posse.core.rule import score_probabilities_rows
 from posse.core.select import SAMPLING
 from posse.errors import InvalidValue
@@ -206,7 +207,7 @@ def context_shift(fleet: Fleet) -> Array:
     if family.name == "number":
         return nothing
     with fleet.lock:
-        contexts = some_contexts(fleet.core, MOST_CONTEXTS)
+        contexts = some_contexts(of_all_rewards(fleet.core), MOST_CONTEXTS)
     if not len(contexts):
         return nothing
     stranger, row = [unused_task(fleet.tasks)], np.zeros(1, dtype=np.int64)
@@ -309,10 +310,18 @@ def rewards_vary(fleet: Fleet) -> bool:
 
 
 def reward_range(fleet: Fleet) -> tuple[bool, float]:
-    """Return whether clicks or counts differ, and their mean; the lock must be held."""
+    """Return whether clicks, counts or revenue differ, and their mean; the lock must be held.
+
+    Of revenue it is the mean as the logarithmic law has it.
+    """
     plain = fleet.core.plain_sums()
     count, total = float(plain.counts.sum()), float(plain.total.sum())
-    if fleet.rewards == "binary":
+    if fleet.rewards == "revenue":
+        level, spread = fleet.core.logarithms(fleet.now)  # type: ignore[attr-defined]
+        bought = np.bincount(plain.arms, weights=plain.total, minlength=level.size)
+        total = float(np.nansum(bought * np.exp(level + 0.5 * spread)))
+        varies = total > 0 and (plain.total.sum() < count or bool(np.nanmax(spread) > 0))
+    elif fleet.rewards == "binary":
         varies = 0 < total < count
     else:
         last = last_rewards(fleet.core)

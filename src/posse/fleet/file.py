@@ -16,6 +16,7 @@ import numpy as np
 
 from posse._version import __version__
 from posse.container import Container, open_container, write_container
+from posse.core.revenue import PARTS, UNIT, parts_of
 from posse.core.state import N_SLOTS, N_TASKS
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
@@ -240,7 +241,8 @@ def restore_fleet(
     d = spec.n_features
     prior: str | Prior | None = settings.pop("prior")
     # Before arrays are made for as many arms and features as the header says.
-    covariance = reader.array("core.population.covariance", (len(names), d, d))
+    within = f"{PARTS[0]}." if settings["rewards"] == "revenue" else ""
+    covariance = reader.array(f"core.{within}population.covariance", (len(names), d, d))
     if settings["policy"] in ("lin-ucb", "random"):
         prior = None
     elif prior == "known":
@@ -308,13 +310,25 @@ def _chosen(reader: Reader, labels: list[Label], tasks: Sequence[Label]) -> IntA
 
 def _core_arrays(core: Core, reader: Reader, some: IntArray | None) -> dict[str, Any]:
     """Return the arrays of a core, all of them or those that some tasks need; shapes are those of a new core."""
+    parts = parts_of(core)
+    found: dict[str, Any] = {}
+    for prefix, part in parts.items():
+        arrays = _part_arrays(part, reader, some, f"core.{prefix}")
+        found |= {f"{prefix}{name}": array for name, array in arrays.items()}
+    if "" not in parts:
+        found |= {name: reader.array(f"core.{name}", (1,), kind) for name, kind in UNIT.items()}
+    return found
+
+
+def _part_arrays(core: Core, reader: Reader, some: IntArray | None, box: str) -> dict[str, Any]:
+    """Return the arrays of a core whose names in the file begin with ``box``."""
     like, found, numbers = core.snapshot(), {}, core.family.name == "number"
-    n_tasks, slots, rows = reader.length("core.store.given") - 1, None, None
-    owner = reader.array("core.store.owner", (reader.length("core.store.owner"), 2), np.int64)
+    n_tasks, slots, rows = reader.length(f"{box}store.given") - 1, None, None
+    owner = reader.array(f"{box}store.owner", (reader.length(f"{box}store.owner"), 2), np.int64)
     if some is not None:
         place = np.full(n_tasks + 1, -1, dtype=np.int64)
         place[reader.within("task_at", some, 0, n_tasks)] = np.arange(some.size)
-        slots = np.flatnonzero(place[reader.within("core.store.owner", owner[:, 0], -1, n_tasks)] >= 0)
+        slots = np.flatnonzero(place[reader.within(f"{box}store.owner", owner[:, 0], -1, n_tasks)] >= 0)
         rows = np.append(some, n_tasks)
     for name, array in like.items():
         if name.endswith(OTHERS):
@@ -325,10 +339,10 @@ def _core_arrays(core: Core, reader: Reader, some: IntArray | None) -> dict[str,
         elif name in BY_TASK:
             shape, at = (n_tasks + 1, *array.shape[1:]), rows
         elif name in BY_ROW or name in FREE or name.startswith("forgetting."):
-            shape = (reader.length(f"core.{name}"), *array.shape[1:])
-        found[name] = reader.array(f"core.{name}", shape, array.dtype, at)
-        if f"core.{name}{OTHERS}" in reader.box.names:
-            found[name + OTHERS] = reader.array(f"core.{name}{OTHERS}", shape, np.int64, at)
+            shape = (reader.length(f"{box}{name}"), *array.shape[1:])
+        found[name] = reader.array(f"{box}{name}", shape, array.dtype, at)
+        if f"{box}{name}{OTHERS}" in reader.box.names:
+            found[name + OTHERS] = reader.array(f"{box}{name}{OTHERS}", shape, np.int64, at)
     if some is not None:
         # Such a fleet does not learn: it needs no rows.
         found |= {name: like[name] for name in (*BY_ROW, *FREE)}

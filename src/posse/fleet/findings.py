@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from posse.core.looking import estimated_at, is_late, kinds_of, products_of, unusual_of
+from posse.core.revenue import of_all_rewards
 from posse.features.categories import OneHot
 from posse.fleet.expecting import reward_range
 from posse.model.findings import Names, Seen, data_findings, unusual_findings
@@ -78,11 +79,11 @@ def unseen_categories(spec: FeatureSpec, sums: Array) -> list[Unseen]:
 
 def findings_of(fleet: Fleet) -> list[str]:
     """Return what a fleet could not learn and what looks unusual."""
-    core, spec, linked = fleet.core, fleet.features, fleet.rewards != "number"
+    core, spec, linked = of_all_rewards(fleet.core), fleet.features, fleet.rewards != "number"
     with fleet.lock:
         if fleet.partial:
             return ["only some tasks of this fleet were loaded: load all of it to see what could not be learned"]
-        core.ensure_fresh()
+        fleet.core.ensure_fresh()
         names = Names(arm=lambda arm: repr(fleet.names.arms.label(arm)), feature=lambda i: repr(spec.columns[i]))
         products = products_of(core, fleet.now)
         columns = products[0, :-1]

@@ -19,6 +19,7 @@ import numpy as np
 from posse.checks import KnownKeywords, whole_number
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.looking import effects_of
+from posse.core.revenue import of_all_rewards
 from posse.errors import InvalidValue
 from posse.families import Rewards
 from posse.features import FeatureSpec
@@ -247,7 +248,7 @@ class Fleet(KnownKeywords):
 
     @property
     def rewards(self) -> str:
-        """What rewards are: "number", "binary" or "count"."""
+        """What rewards are: "number", "binary", "count" or "revenue"."""
         return self.settings.family.name
 
     @property
@@ -486,7 +487,9 @@ class Fleet(KnownKeywords):
         """
         with self.lock:
             self.core.ensure_fresh()
-            found = zip(("task", "arm"), (self.known.tasks, self.known.arms), effects_of(self.core), strict=True)
+            found = zip(
+                ("task", "arm"), (self.known.tasks, self.known.arms), effects_of(of_all_rewards(self.core)), strict=True
+            )
             return {name: dict(zip(side.names, sizes.tolist(), strict=True)) for name, side, sizes in found}
 
     # Arms and tasks.

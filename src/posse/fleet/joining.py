@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -47,8 +47,8 @@ def checked_arm(fleet: Fleet, arm: Any, features: Any) -> NewArm:
 
 
 def new_core(fleet: Fleet) -> Core:
-    """Return a core of a fleet that has learned nothing."""
-    core = fleet.settings.new_core(len(fleet.names.arms), fleet.features.n_features, fleet.known)
+    """Return a core of a fleet that has learned nothing; one of revenue has the same methods, and no state."""
+    core = cast("Core", fleet.settings.new_core(len(fleet.names.arms), fleet.features.n_features, fleet.known))
     core.keys = fleet.names.tasks.keys
     return core
 

@@ -58,6 +58,11 @@ def require_mergeable(mine: Fleet, other: Fleet) -> None:
             "fleets can be merged only if their features are the same, scaling included; "
             f"here they are {mine.features!r} and {other.features!r}"
         )
+    if mine.rewards == "revenue" and not mine.features.intercept:
+        raise InvalidValue(
+            "expected fleets of revenue with an intercept, so that amounts of one can be counted as the other counts "
+            "them, got features without; leave intercept=False out"
+        )
     silence = [fleet.settings.silence() for fleet in (mine, other)]
     if silence[0] != silence[1]:
         raise InvalidValue(

@@ -72,7 +72,7 @@ def decision_records(
         Raw features of each by name, those of its task among them.
     now : float
     policy : str
-    rewards : {"number", "binary", "count"}
+    rewards : {"number", "binary", "count", "revenue"}
         What rewards are; a reader needs to be told of clicks and counts.
     ranking : bool, default False
     arm_features : sequence of dict, optional

@@ -45,11 +45,15 @@ class Coefficients(NamedTuple):
         Arrays of shape (n_features,) by arm.
     covariance : dict
         Arrays of shape (n_features, n_features) by arm.
+    amounts : Coefficients or None
+        Of revenue: those of the logarithm of an amount, as these are of the logit of a purchase. They have one column
+        more, what is believed of that logit.
     """
 
     columns: tuple[str, ...]
     mean: dict[Label, Array]
     covariance: dict[Label, Array]
+    amounts: Coefficients | None = None
 
     def __repr__(self) -> str:
         return self._sheet().text()
@@ -58,13 +62,20 @@ class Coefficients(NamedTuple):
         return self._sheet().html()
 
     def _sheet(self) -> Sheet:
+        tables = [Table("", ("", *map(str, self.mean)), self._rows())]
+        if self.amounts is not None:
+            tables = [
+                tables[0]._replace(title="of the logit of a purchase"),
+                Table("of the logarithm of an amount", ("", *map(str, self.mean)), self.amounts._rows()),
+            ]
+        return Sheet(f"Coefficients of {len(self.mean)} arms (mean ± sd)", tables)
+
+    def _rows(self) -> list[tuple[str, ...]]:
         rows = []
         for place, column in enumerate(self.columns):
             known = [(mean[place], self.covariance[arm][place, place] ** 0.5) for arm, mean in self.mean.items()]
             rows.append((column, *(f"{mean:.3g} ± {sd:.2g}" for mean, sd in known)))
-        return Sheet(
-            f"Coefficients of {len(self.mean)} arms (mean ± sd)", [Table("", ("", *map(str, self.mean)), rows)]
-        )
+        return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +96,8 @@ class ArmOverview:
         How well it is known.
     covariance : ndarray of shape (n_features, n_features)
         How tasks differ.
+    buys, pays : float or None
+        Of revenue: the share of rewards above 0, and the mean of these amounts (NaN if there are none).
     """
 
     arm: Label
@@ -95,6 +108,8 @@ class ArmOverview:
     mean: Array
     mean_sd: Array
     covariance: Array
+    buys: float | None = None
+    pays: float | None = None
 
     __repr__ = brief_repr
 
@@ -123,9 +138,9 @@ class Overview:
     Parameters
     ----------
     policy, prior : str
-    rewards : {"number", "binary", "count"}
+    rewards : {"number", "binary", "count", "revenue"}
         What rewards are. Means and covariances of arms are those of coefficients of the reward itself, of the logit of
-        a probability, or of the logarithm of a rate.
+        a probability (of a purchase where rewards are revenue), or of the logarithm of a rate.
     columns : tuple of str
         What the entries of means and covariances belong to.
     arms : list of ArmOverview
@@ -167,7 +182,16 @@ class Overview:
         return self._sheet().html()
 
     def _sheet(self) -> Sheet:
-        arms = [(str(arm.arm) + " (retired)" * arm.retired, arm.rewards, arm.tasks, arm.noise_sd) for arm in self.arms]
+        heads: tuple[str, ...] = ("arm", "rewards", "tasks", "noise sd")
+        arms: list[Any] = [
+            (str(arm.arm) + " (retired)" * arm.retired, arm.rewards, arm.tasks, arm.noise_sd) for arm in self.arms
+        ]
+        if self.rewards == "revenue":
+            heads = (*heads[:3], "buy", "pay")
+            arms = [
+                (*row[:3], f"{arm.buys:.2%}", "" if np.isnan(arm.pays or 0.0) else f"{arm.pays:.4g}")
+                for row, arm in zip(arms, self.arms, strict=True)
+            ]
         spread = sorted(
             (
                 (-float(np.sqrt(arm.covariance[place, place])), str(arm.arm), column, float(arm.mean[place]))
@@ -177,7 +201,7 @@ class Overview:
             key=lambda entry: entry[0],
         )
         tables = [
-            Table("arms", ("arm", "rewards", "tasks", "noise sd"), arms),
+            Table("arms", heads, arms),
             Table(
                 "where tasks differ most" + (f" (coefficients{of})" if (of := self.scale_words()) else ""),
                 ("arm", "coefficient", "mean", "sd between tasks"),
@@ -214,7 +238,7 @@ class Overview:
 
     def scale_words(self) -> str:
         """Return what coefficients are of, to be put behind the word; nothing if it is the reward itself."""
-        predictor = family_of(self.rewards).predictor
+        predictor = "logit of a purchase" if self.rewards == "revenue" else family_of(self.rewards).predictor
         return f" of the {predictor}" if predictor else ""
 
     def effect_rows(self) -> list[tuple[str, str, float]]:
@@ -245,8 +269,13 @@ class Overview:
                     "mean": arm.mean.tolist(),
                     "mean_sd": arm.mean_sd.tolist(),
                     "covariance": arm.covariance.tolist(),
+                    **({} if arm.buys is None else {"buys": arm.buys, "pays": _number_or_none(arm.pays)}),
                 }
                 for arm in self.arms
             ],
             "tasks": [{"task": task.task, "rewards": task.rewards, "own_share": task.own_share} for task in self.tasks],
         }
+
+
+def _number_or_none(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else value

@@ -63,11 +63,12 @@ class Posse(Fleet):
         as one more. Default: 0.3.
     robust : bool, default False
         With the evidence prior: a population with heavy tails, so that outlier tasks borrow and lend less.
-    rewards : {"number", "binary", "count"}, default "number"
-        What rewards are: any numbers; 0 or 1, such as clicks and purchases, where False and True may be given; or 0, 1,
-        2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the ``mean`` and
-        ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or logarithm.
-        They need one of the first three policies and the evidence prior.
+    rewards : {"number", "binary", "count", "revenue"}, default "number"
+        What rewards are: any numbers; 0 or 1, such as clicks and purchases, where False and True may be given; 0, 1, 2,
+        ...; or revenue, 0 from most and an amount from some (``posse docs revenue``). All but the first have a model of
+        their own (``posse docs clicks``): ``expected`` and the ``mean`` and ``sd`` of a decision are those of
+        probabilities, rates or money, and coefficients are those of the logit or logarithm. They need one of the first
+        three policies and the evidence prior.
     drift : None, "learn", float or timedelta, default None
         A world that changes (``posse docs drift``). A number is the half-life in days with which coefficients return to
         the population: what is old counts less. ``"learn"`` learns it, and starts afresh where a sudden change is
@@ -562,7 +563,7 @@ class Posse(Fleet):
         ignore : list of str, default ()
             Columns to leave out.
         rewards : str, default None
-            "number", "binary" or "count". None: recognised.
+            "number", "binary", "count" or "revenue". None: recognised.
         missing_reward : str, default None
             "skip" leaves out rows without a reward; with ``absent_reward`` they count as that. None: a table with such
             rows is refused, a log of posse's read without them.

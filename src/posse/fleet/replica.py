@@ -41,7 +41,7 @@ class Learned(NamedTuple):
     """Sums over the rewards of a pair of task and arm.
 
     Of numbers these are products; of clicks and counts ``squares`` is the sum of rewards, ``moment`` that of contexts,
-    and ``gram`` that of their squares.
+    and ``gram`` that of their squares; of revenue ``squares`` is the number of rewards above 0.
     """
 
     gram: Array
@@ -459,7 +459,8 @@ class Replica(Fleet):
 
     def _as_json(self, event: Any) -> dict[str, Any]:
         if event.half_life is not None:
-            return {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
+            whose = {"of_amounts": True} if event.of_amounts else {}
+            return whose | {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
         task = self.names.tasks.label(event.task) if self.names.tasks.has(event.task) else None
         return {"time": event.time, "everywhere": event.task == ALL_TASKS, "task": task}
 
@@ -468,7 +469,8 @@ class Replica(Fleet):
         with self.lock:
             if "half_life" in event:
                 half_life = math.inf if event["half_life"] is None else float(event["half_life"])
-                self.core.apply(Event(event["time"], half_life=half_life))
+                of_amounts = bool(event.get("of_amounts", False))
+                self.core.apply(Event(event["time"], half_life=half_life, of_amounts=of_amounts))
                 return
             numbers = self.names.tasks.numbers
             task: int | None = ALL_TASKS

@@ -14,11 +14,12 @@ from posse.checks import number, one_of
 from posse.core.capacity import memory
 from posse.core.core import Core
 from posse.core.forgetting import Forgetting, HalfLife, Learned, Never
+from posse.core.revenue import AnyCore, Revenue
 from posse.core.rule import Rule
 from posse.core.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.core.size import LARGEST
 from posse.errors import InvalidValue, NotFinite, UnknownPolicy
-from posse.families import RewardFamily, family_of
+from posse.families import FAMILIES, RewardFamily, family_of
 from posse.model.prior import Prior
 
 if TYPE_CHECKING:
@@ -111,10 +112,10 @@ class Settings:
         """Whether tasks learn from each other."""
         return self.prior != "known"
 
-    def forgetting(self, n_arms: int, n_features: int) -> Forgetting:
-        """Return by what sums are multiplied when time passes."""
+    def forgetting(self, n_arms: int, n_features: int, rewards: str | None = None) -> Forgetting:
+        """Return by what sums are multiplied when time passes; ``rewards`` names the family if it is another."""
         if self.drift == "learn":
-            return Learned(CANDIDATES, n_arms, n_features, self.family)
+            return Learned(CANDIDATES, n_arms, n_features, FAMILIES[rewards or self.family.name])
         return Never() if self.drift is None else HalfLife(float(self.drift))
 
     def start_of(self, n_arms: int) -> Prior | None:
@@ -130,8 +131,21 @@ class Settings:
             shared_location=start.shared_location[arms],
         )
 
-    def new_core(self, n_arms: int, n_features: int, known: Known) -> Core:
+    def new_core(self, n_arms: int, n_features: int, known: Known) -> AnyCore:
         """Return the core of a new fleet; ``known`` has the features of tasks and arms."""
+        if self.family.name == "revenue":
+            return Revenue(
+                n_arms,
+                n_features,
+                family=self.family,
+                rule=self.rule,
+                growth=self.refresh_growth,
+                forgetting=(
+                    self.forgetting(n_arms, n_features, "binary"),
+                    self.forgetting(n_arms, n_features + 1, "number"),
+                ),
+                **known.for_core(n_arms),
+            )
         return Core(
             n_arms,
             n_features,
@@ -300,7 +314,7 @@ def _with_absent(settings: Settings, absent_reward: Any) -> Settings:
 
 
 def _require_family(family: RewardFamily, policy: str, prior: Any, robust: Any) -> None:
-    """Raise unless clicks or counts can be learned by this policy under this prior."""
+    """Raise unless clicks, counts or revenue can be learned by this policy under this prior."""
     if policy not in LEARNING:
         raise InvalidValue(
             f"expected a policy of {', '.join(LEARNING)} for rewards={family.name!r}, got {policy!r}; take one of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from posse.core.looking import (
     known_scatter,
     through,
 )
+from posse.core.revenue import of_all_rewards
 from posse.fleet.deciding import believe_rows
 from posse.fleet.decision import Expectation
 from posse.fleet.late import expire
@@ -89,9 +90,18 @@ def coefficients_in(fleet: Fleet, task: Label) -> Coefficients:
             fleet.names.tasks.require_loaded([task])
         fleet.core.ensure_fresh()
         at, now = -1 if number is None else number, fleet.now
-        both = {label: fleet.core.coefficients(at, arm, now) for label, arm in fleet.names.arms.numbers.items()}
+        core: Any = fleet.core
+        amounts = None
+        if fleet.rewards == "revenue":
+            columns = (*fleet.features.columns, "logit of a purchase")
+            amounts = _coefficients(fleet, columns, core.amounts.coefficients, at, now)
+        return _coefficients(fleet, fleet.features.columns, fleet.core.coefficients, at, now)._replace(amounts=amounts)
+
+
+def _coefficients(fleet: Fleet, columns: tuple[str, ...], of: Any, task: int, now: float) -> Coefficients:
+    both = {label: of(task, arm, now) for label, arm in fleet.names.arms.numbers.items()}
     return Coefficients(
-        fleet.features.columns,
+        columns,
         {label: mean for label, (mean, _) in both.items()},
         {label: covariance for label, (_, covariance) in both.items()},
     )
@@ -106,7 +116,7 @@ def borrowing_in(fleet: Fleet, task: Label) -> Borrowing:
 
 
 def _borrowing(fleet: Fleet, number: int) -> Borrowing:
-    core, d, now = fleet.core, fleet.features.n_features, fleet.now
+    core, d, now = of_all_rewards(fleet.core), fleet.features.n_features, fleet.now
     store, squares = core.state.store, context_squares_of(core)
     _, arms, triangles, _, _, some = core.sums(np.array([number]), now)
     counts, grams = np.zeros(core.n_arms), np.zeros((core.n_arms, d, d))
@@ -158,12 +168,12 @@ def own_shares_in(fleet: Fleet, tasks: Sequence[Label]) -> Array:
 
 def arm_overviews(fleet: Fleet) -> list[ArmOverview]:
     """Return every arm's population over all tasks; the lock must be held."""
-    core, d = fleet.core, fleet.features.n_features
+    core, d = of_all_rewards(fleet.core), fleet.features.n_features
     _, arms, *_, counts = core.sums(None, fleet.now)
     tasks = np.bincount(arms, minlength=core.n_arms)
     rewards = np.bincount(arms, weights=counts, minlength=core.n_arms)
     known, scatter = core.state.store.known[-1], known_scatter(core)
-    noise = reward_variances(fleet)
+    noise, paid = reward_variances(fleet), purchases_of(fleet)
     found = []
     for label, arm in fleet.names.arms.numbers.items():
         view = arm_of(core, arm)
@@ -178,6 +188,8 @@ def arm_overviews(fleet: Fleet) -> list[ArmOverview]:
                 mean=project.T @ view.mean,
                 mean_sd=np.sqrt(np.diagonal(project.T @ view.uncertainty @ project)),
                 covariance=view.covariance + effects.T @ scatter @ effects,
+                buys=None if paid is None else float(paid.share[arm]),
+                pays=None if paid is None else float(paid.amount[arm]),
             )
         )
     return found
@@ -188,6 +200,10 @@ def reward_variances(fleet: Fleet) -> Array | None:
     family: Any = fleet.settings.family
     if family.name == "number":
         return None
+    if family.name == "revenue":  # of a mean of the logarithmic law, where some pay nothing
+        paid = purchases_of(fleet)
+        assert paid is not None
+        return np.asarray(paid.share * paid.amount**2 * (np.exp(np.minimum(paid.noise, 50.0)) - paid.share))
     plain = fleet.core.plain_sums()
     totals, counts = (
         np.bincount(plain.arms, weights=part, minlength=fleet.core.n_arms) for part in (plain.total, plain.counts)
@@ -196,6 +212,37 @@ def reward_variances(fleet: Fleet) -> Array | None:
     means = (totals + 0.5) / (counts + 1.0)
     dispersion = fleet.core.state.population.dispersion
     return np.array([family.variance_of(float(mean)) for mean in means]) + dispersion * means * means
+
+
+class Purchases(NamedTuple):
+    """How many buy and how much they pay, by arm: the two parts of revenue.
+
+    Parameters
+    ----------
+    share : ndarray of shape (n_arms,)
+        Of rewards above 0, with half a reward more of either kind.
+    amount : ndarray of shape (n_arms,)
+        Mean of those, as the logarithmic law has it; NaN where nobody has paid.
+    noise : ndarray of shape (n_arms,)
+        Variance of their logarithms around what is expected.
+    """
+
+    share: Array
+    amount: Array
+    noise: Array
+
+
+def purchases_of(fleet: Fleet) -> Purchases | None:
+    """Return the parts of revenue; None for other rewards. The lock must be held."""
+    if fleet.rewards != "revenue":
+        return None
+    core: Any = fleet.core
+    plain, n_arms = core.plain_sums(), core.n_arms
+    bought, counts = (np.bincount(plain.arms, weights=part, minlength=n_arms) for part in (plain.total, plain.counts))
+    level, spread = core.logarithms(fleet.now)
+    return Purchases(
+        (bought + 0.5) / (counts + 1.0), np.exp(level + 0.5 * spread), core.amounts.state.store.noise.copy()
+    )
 
 
 def rewards_by_task(fleet: Fleet) -> Array:

@@ -28,7 +28,7 @@ class Log:
         Further names that were found and left out.
     notes : tuple of Finding
         What reading from another format could not carry over; :func:`check_log` repeats it.
-    rewards : {"number", "binary", "count"}
+    rewards : {"number", "binary", "count", "revenue"}
         What rewards are. Default: what the column reward_family says; else binary if they came as true and false, and
         numbers otherwise. It is written to that column, which files of a log have, too.
     task_features : polars.DataFrame or None

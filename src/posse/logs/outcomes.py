@@ -49,7 +49,7 @@ def family_of_summary(
     if summary["least"] == 0 and summary["whole"] and summary["most"] <= LARGEST_COUNT and amount <= USUAL_COUNT:
         return "count", f"whole numbers from 0 to {summary['most']:.0f}"
     if summary["least"] == 0 and zeros >= 0.5:
-        return "number", f"looks like revenue: {zeros:.0%} are 0, the others {amount:.4g} on average"
+        return "revenue", f"{zeros:.0%} are 0, the others {amount:.4g} on average"
     return "number", f"from {summary['least']:.4g} to {summary['most']:.4g}"
 
 

@@ -58,7 +58,7 @@ def read_table(
         Exactly these columns. Default: all that look like features.
     ignore : sequence of str
         Columns to leave out.
-    rewards : {"number", "binary", "count"}, optional
+    rewards : {"number", "binary", "count", "revenue"}, optional
         What rewards are. Default: recognised; a log of posse says it.
     names : Names, optional
         What reports call tasks, arms and rewards. Default: the columns' names.

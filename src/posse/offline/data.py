@@ -54,7 +54,7 @@ class LoggedBandit:
     contexts : ndarray of shape (n_rows, n_features)
         As the model sees them.
     rewards : ndarray of shape (n_rows,)
-    reward_family : {"number", "binary", "count"}, optional
+    reward_family : {"number", "binary", "count", "revenue"}, optional
         What rewards are: the model of the rewards is one of the family. Default: binary for rewards of True and False,
         else number.
     propensities : ndarray of shape (n_rows,)

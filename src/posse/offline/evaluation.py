@@ -82,7 +82,7 @@ def evaluate(
         Columns of the log, or features, by which values are also divided.
     features : FeatureSpec, optional
         How the model of the rewards sees contexts. Default: inferred from the log.
-    rewards : {"number", "binary", "count"}, optional
+    rewards : {"number", "binary", "count", "revenue"}, optional
         What rewards are. DM, DR and SWITCH-DR use a model of the family, whose predictions are probabilities or rates.
         Default: what the log says.
     values, costs : mapping from arms to numbers, optional

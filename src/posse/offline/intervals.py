@@ -27,7 +27,7 @@ from posse.offline.estimators import Contributions
 from posse.types import Array, IntArray
 
 ROUNDING = 1e-13
-RANGES = {"binary": (0.0, 1.0), "count": (0.0, math.inf), "number": (-math.inf, math.inf)}
+RANGES = {"binary": (0.0, 1.0), "count": (0.0, math.inf), "revenue": (0.0, math.inf), "number": (-math.inf, math.inf)}
 """Where mean rewards of a family can be."""
 
 
@@ -61,7 +61,7 @@ class IntervalRule:
     Parameters
     ----------
     confidence : float
-    family : {"number", "binary", "count"}
+    family : {"number", "binary", "count", "revenue"}
         Of the rewards: where their means can be.
     over_tasks : bool
         Whether tasks are the units, or rows within tasks.

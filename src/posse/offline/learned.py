@@ -39,7 +39,7 @@ class Learned:
     seed : int
         Of the deal of rows into folds.
     label : str, optional
-    rewards : {"number", "binary", "count"}, optional
+    rewards : {"number", "binary", "count", "revenue"}, optional
         What rewards are learned as. Default: what the log says that they are.
     **settings
         Of the policy; ``prior`` is "evidence" unless given, ``exploration=0`` is greedy.

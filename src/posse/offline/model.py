@@ -51,8 +51,8 @@ def predicted_rewards(data: LoggedBandit, folds: IntArray) -> Array:
     """Return the expected reward of every arm in every row, shape (n_rows, n_arms), cross-fitted.
 
     The population is estimated by its evidence from the other folds, and each task's coefficients are their posterior
-    mean: so a task with few rows is predicted mostly from the others. Clicks and counts have the model of their family
-    (``data.reward_family``), whose predictions are probabilities or rates.
+    mean: so a task with few rows is predicted mostly from the others. Clicks, counts and revenue have the model of
+    their family (``data.reward_family``), whose predictions are probabilities, rates or money.
 
     Parameters
     ----------
@@ -71,6 +71,9 @@ def predictors(data: LoggedBandit, folds: IntArray, *, spread: bool) -> Predicto
     """
     key, found = folds.tobytes(), data.fits.found
     if key not in found or (spread and found[key][1] is None):
+        if data.reward_family == "revenue":
+            found[key] = cross_fitted_revenue(data, folds)
+            return found[key]
         numbers = data.reward_family == "number"
         beliefs = cross_fitted(data, folds, learn_by_evidence) if numbers else cross_fitted_family(data, folds)
         found[key] = predictors_of(beliefs, data, spread=spread)
@@ -95,6 +98,29 @@ def others_by_fold(data: LoggedBandit, folds: IntArray) -> Iterator[BoolArray]:
         if data.fits.begin is not None:
             data.fits.begin(f"learning from the other folds, {number} of {names.size}")
         yield folds != fold
+
+
+def cross_fitted_revenue(data: LoggedBandit, folds: IntArray) -> Predictors:
+    """Return mean and standard deviation of the logarithm of every arm's expected revenue, cross-fitted."""
+    from posse.core.estimate import FIT_SETTLED, FIT_STEPS
+    from posse.core.revenue import Revenue
+    from posse.core.rule import Rule
+    from posse.core.select import OPTIMISTIC
+
+    mean, sd = np.empty((data.n_rows, data.n_arms)), np.empty((data.n_rows, data.n_arms))
+    for seen in others_by_fold(data, folds):
+        core = Revenue(
+            data.n_arms, data.contexts.shape[1], family=family_of("revenue"), rule=Rule(OPTIMISTIC, 0.0, 0.0)
+        )
+        core.take_tasks(core.reserve_tasks(data.n_tasks))
+        core.learn_rows(data.tasks[seen], data.arms[seen], data.contexts[seen], data.rewards[seen], 0.0)
+        core.renew(steps=FIT_STEPS, settled=FIT_SETTLED)
+        rows = np.flatnonzero(~seen)
+        _, _, mean[rows], sd[rows] = core.decide_rows(
+            data.tasks[rows], np.ascontiguousarray(data.contexts[rows]), 0.0,
+            np.ones((1, data.n_arms), dtype=np.bool_), (1, 1), False, np.zeros(rows.size),
+        )  # fmt: skip
+    return mean, sd
 
 
 def cross_fitted_family(data: LoggedBandit, folds: IntArray) -> Iterator[tuple[IntArray, Posterior]]:

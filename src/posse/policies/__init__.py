@@ -7,12 +7,14 @@ from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import MTTS, HierTS
 from posse.policies.lin import LinTS, LinUCB, LogisticTS
 from posse.policies.ols_bandit import OLSBandit, RMBandit
-from posse.policies.registry import CLICK_POLICIES, POLICIES, make_policy
+from posse.policies.registry import CLICK_POLICIES, POLICIES, REVENUE_POLICIES, make_policy
+from posse.policies.revenue import RevenueRandUCB, RevenueTS, RevenueUCB
 
 __all__ = [
     "CLICK_POLICIES",
     "MTTS",
     "POLICIES",
+    "REVENUE_POLICIES",
     "BetaBernoulli",
     "EbmRandUCB",
     "EbmTS",
@@ -31,5 +33,8 @@ __all__ = [
     "Prediction",
     "RMBandit",
     "Random",
+    "RevenueRandUCB",
+    "RevenueTS",
+    "RevenueUCB",
     "make_policy",
 ]

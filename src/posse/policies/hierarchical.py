@@ -19,7 +19,7 @@ from posse.core.select import Exploration
 from posse.core.state import State
 from posse.core.store import beliefs_of
 from posse.errors import InvalidValue
-from posse.families import FAMILIES, RewardFamily, Rewards
+from posse.families import FAMILIES, LINKED, RewardFamily, Rewards
 from posse.model import Prior, Statistics
 from posse.model.borrowing import Borrowing, mean_squares, task_borrowing
 from posse.model.estimation import PriorMethod, given_report, least_squares_report
@@ -72,7 +72,7 @@ class Hierarchical(Policy):
         rewards: Rewards = "number",
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
-        self.rewards = one_of(rewards, "rewards", tuple(FAMILIES))
+        self.rewards = one_of(rewards, "rewards", ("number", *LINKED))
         linked = self.rewards != "number"
         if isinstance(prior, str) and prior == "default":
             prior = "evidence" if linked else self.usual_prior
@@ -145,7 +145,7 @@ class Hierarchical(Policy):
             self.n_arms, self.n_features, family=self.family, rule=Rule(self._exploration, 0.0, 0.0),
             method="evidence" if evidence else "known", start=None if evidence else self._start,
             growth=self.refresh_growth, robust=self.robust,
-            forgetting=_forgetting(self.drift, self.n_tasks, self.n_arms, self.n_features, self.family),
+            forgetting=forgetting_of(self.drift, self.n_tasks, self.n_arms, self.n_features, self.family),
         )  # fmt: skip
         core.take_tasks(core.reserve_tasks(self.n_tasks))
         tasks, arms = np.divmod(np.arange(self.n_tasks * self.n_arms), self.n_arms)
@@ -398,7 +398,7 @@ class Hierarchical(Policy):
             )  # fmt: skip
 
 
-def _forgetting(drift: Any, n_tasks: int, n_arms: int, n_features: int, family: RewardFamily) -> Forgetting:
+def forgetting_of(drift: Any, n_tasks: int, n_arms: int, n_features: int, family: RewardFamily) -> Forgetting:
     """Return how a policy forgets; a step is a reward that was learned."""
     if drift is None:
         return Never()

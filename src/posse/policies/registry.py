@@ -16,6 +16,7 @@ from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import MTTS, HierTS
 from posse.policies.lin import LinTS, LinUCB, LogisticTS
 from posse.policies.ols_bandit import OLSBandit, RMBandit
+from posse.policies.revenue import RevenueRandUCB, RevenueTS, RevenueUCB
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "ebm-ucb": EbmUCB,
@@ -42,10 +43,17 @@ CLICK_POLICIES: dict[str, Callable[..., Policy]] = {
 }
 """Policies that learn clicks, and most of them counts, but not numbers."""
 
+REVENUE_POLICIES: dict[str, Callable[..., Policy]] = {
+    "revenue-ucb": RevenueUCB,
+    "revenue-ts": RevenueTS,
+    "revenue-rand-ucb": RevenueRandUCB,
+}
+"""Policies that learn revenue: 0, or an amount above 0."""
+
 
 def policy_factory(key: str) -> Callable[..., Policy]:
     """Return what makes the policy that goes by ``key``."""
-    known = {**POLICIES, **CLICK_POLICIES}
+    known = {**POLICIES, **CLICK_POLICIES, **REVENUE_POLICIES}
     if key not in known:
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."

@@ -138,7 +138,7 @@ def gains_of(
     log : Log
     rule : Target or function, optional
         As for :func:`posse.offline.evaluate`.
-    rewards : {"number", "binary", "count"}, optional
+    rewards : {"number", "binary", "count", "revenue"}, optional
         What rewards are. Default: what the log says.
     values, costs : mapping, optional
         As for :func:`posse.offline.evaluate`.

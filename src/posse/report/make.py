@@ -71,7 +71,7 @@ def make_report(
     title : str
     absent_reward : float, optional
         The reward of rows of the log without one. Default: what the fleet counts them as, or they are left out.
-    rewards : {"number", "binary", "count"}, optional
+    rewards : {"number", "binary", "count", "revenue"}, optional
         What rewards of the log are, for a fleet that learns from it. Default: what the log says.
     seed : int
         Of the folds of the reward model, and of the contexts at which exploration is weighed.

@@ -103,9 +103,9 @@ class Storage(ABC):
         GONE if its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None)
         of the fleet's definition; one that is ``expiring`` is not asked for its age. A reward for a decision that was
         given the absent one when its time was over is GONE, too. It is UNFIT if the definition says that ``rewards``
-        are "binary" and it is neither 0 nor 1, that they are "count" and it is none, or that they are numbers and it
-        came as true or false. A decision whose id is stored is SAME if all of it is, else CONFLICT. In a group that is
-        refused, entries with nothing wrong are WITHHELD.
+        are "binary" and it is neither 0 nor 1, that they are "count" or "revenue" and it is none, or that they are
+        numbers and it came as true or false. A decision whose id is stored is SAME if all of it is, else CONFLICT. In a
+        group that is refused, entries with nothing wrong are WITHHELD.
 
         If the fleet's definition has an ``absent_reward``, a decision is a change, and its reward replaces it; unless
         ``count_pending`` is false: then a reward is held, and is a change when it is written as ``expiring``.

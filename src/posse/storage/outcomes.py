@@ -116,11 +116,15 @@ class Counters:
     def takes(self, value: float, *, truth: bool = False) -> bool:
         """Whether a value is a reward of this fleet; ``truth`` says that it came as true or false."""
         kind = kind_of_rewards(self.definition)
+        if truth and kind not in ("binary", "count"):
+            return False
         if kind == "number":
-            return not truth
-        from posse.families import LINKED  # not with storage: whoever only looks at a database need not wait for Numba
+            return True
+        from posse.families import (
+            FAMILIES,  # not with storage: whoever only looks at a database need not wait for Numba
+        )
 
-        family = LINKED.get(kind)
+        family = FAMILIES.get(kind)
         return not truth if family is None else bool(family.takes(np.float64(value)))
 
     @property
