@@ -265,6 +265,8 @@ class Revenue:
             n_arms, n_features + 1, family=FAMILIES["number"], rule=rule, growth=growth, forgetting=forgets[1], **known
         )
         self.unit = math.nan
+        self._seen: Any = None, None, True
+        self._deciding: Any = ()
         self._differs = False  # whether there was an amount that is not the unit
         self.start: Prior | None = None
         self.deferred = False
@@ -275,6 +277,7 @@ class Revenue:
         self._buffers: Any = (
             *new_work(n_features, widths[0])[:3], *new_work(n_features + 1, widths[1])[:3], np.empty(n_features + 1),
         )  # fmt: skip
+        self._watches = self.purchases.forgetting.watches
         self._rule, self._scratch = rule.parameters(), new_rows(n_arms)
 
     @property
@@ -426,11 +429,17 @@ class Revenue:
     ) -> int:
         """Decide among some arms."""
         purchases, amounts = self.purchases.state, self.amounts.state
+        if purchases is not self._seen[0] or amounts is not self._seen[1]:
+            # What a call takes is put together once for all that it is the same for.
+            self._deciding = (*purchases.store[1:13], *amounts.store[1:13], *self._buffers)
+            self._seen = purchases, amounts, not amounts.population.reward_square[0] > 0.0
+        same = self._same if self._seen[2] else math.nan
         position: int = decide_one(
-            *purchases.store[1:13], *amounts.store[1:13], *self._buffers, self._same, purchases.silent, self._rule,
-            self._scratch, task, x, now, among, step, explore, uniform, out,
+            *self._deciding, same, purchases.silent, self._rule, self._scratch, task, x, now, among, step, explore,
+            uniform, out,
         )  # fmt: skip
-        out[1] += self._level
+        if self.unit == self.unit:  # there is one
+            out[1] += self.unit
         return position
 
     @property
@@ -577,6 +586,13 @@ class Revenue:
     def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
         """Learn a reward; one that is open waits for another that takes its place."""
         self.prepare_one(task, arm)
+        if reward == 0.0 and not self._watches:  # as nearly always
+            age = self._age(now) if self.fades else 0.0
+            values = self.purchases.state.store.row_values
+            receipt = self.purchases.learn(task, arm, x, 0.0, now, is_open=is_open)
+            values[receipt.row, N_VALUES:] = 0.0
+            values[receipt.row, ROW_AGE] = age
+            return receipt
         done: list[Receipt] = []
         finish(self._learning(done, task, arm, x, reward, now, is_open))
         return done[0]
@@ -588,7 +604,7 @@ class Revenue:
         steps: list[Callable[[], object]] = [partial(self._learn_purchase, done, task, arm, x, reward, now, is_open)]
         if reward > 0.0:
             steps.append(partial(self._learn_amount, done, reward, now))
-        if self.forgetting.watches:
+        if self._watches:
             steps.append(self._hear)
         return steps
 
@@ -674,7 +690,7 @@ class Revenue:
         self.unit = ready.unit
         is_open, estimate = ready.purchases.is_open, ready.purchases.estimate
         n, first = ready.rewards.size, 0
-        watches = self.forgetting.watches and self.watching and not is_open
+        watches = self._watches and self.watching and not is_open
         for row in [*(range(n) if watches else np.flatnonzero(ready.rewards > 0.0).tolist()), n]:
             if row > first:
                 yield partial(self._learn_slice, ready, slice(first, row), serials)
