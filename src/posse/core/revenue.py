@@ -693,7 +693,9 @@ class Revenue:
         watches = self._watches and self.watching and not is_open
         for row in [*(range(n) if watches else np.flatnonzero(ready.rewards > 0.0).tolist()), n]:
             if row > first:
-                yield partial(self._learn_slice, ready, slice(first, row), serials)
+                some, learned = slice(first, row), list[Receipts]()
+                yield partial(self._learn_slice, learned, ready, some, serials)
+                yield partial(self._note_nothing, learned, ready, some)
             if row < n:
                 done: list[Receipt] = []
                 task, arm, x, _, time = (column[row] for column in ready.purchases.columns)
@@ -705,19 +707,22 @@ class Revenue:
                     yield self.ensure_fresh
             first = row + 1
 
-    def _learn_slice(self, ready: ReadyRevenue, some: slice, serials: IntArray | None) -> None:
+    def _learn_slice(self, done: list[Receipts], ready: ReadyRevenue, some: slice, serials: IntArray | None) -> None:
         """Learn rows without an amount."""
         columns, receipts, is_open, estimate = ready.purchases
-        ages = self._age(columns[4][some])
-        learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, ages.size + 1))
+        n = some.stop - some.start
+        learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, n + 1))
         part = ReadyRows(tuple(column[some] for column in columns), learned, is_open, estimate)
-        done = self.purchases.learn_ready(part, None if serials is None else serials[some])
-        store = self.purchases.state.store
-        there = done.row >= 0
-        there[there] = store.row_links[done.row[there], SERIAL] == done.serial[there]
-        store.row_values[done.row[there], N_VALUES:] = 0.0
-        store.row_values[done.row[there], ROW_AGE] = ages[there]
-        receipts.serial[some] = done.serial
+        done.append(self.purchases.learn_ready(part, None if serials is None else serials[some]))
+
+    def _note_nothing(self, done: list[Receipts], ready: ReadyRevenue, some: slice) -> None:
+        """Write receipts of rows without an amount, and note their age."""
+        rows, ages, store = done[0].row, self._age(ready.purchases.columns[4][some]), self.purchases.state.store
+        there = np.flatnonzero(rows >= 0)
+        there = there[store.row_links[rows[there], SERIAL] == done[0].serial[there]]
+        store.row_values[rows[there], N_VALUES:] = 0.0
+        store.row_values[rows[there], ROW_AGE] = ages[there]
+        ready.purchases.receipts.serial[some] = done[0].serial
 
     def _put_receipt(self, receipts: Receipts, row: int, done: list[Receipt], serials: IntArray | None) -> None:
         """Write the receipt of a row that was learned alone; ``serials`` say which number it has."""
