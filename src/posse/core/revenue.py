@@ -687,7 +687,7 @@ class Revenue:
 
     def _learning_rows(self, ready: ReadyRevenue, serials: IntArray | None) -> Iterator[Callable[[], object]]:
         """Yield the steps that learn rows, each of which changes nothing if it raises."""
-        self.unit = ready.unit
+        yield partial(setattr, self, "unit", ready.unit)  # cannot fail, so whatever does afterwards is done once more
         is_open, estimate = ready.purchases.is_open, ready.purchases.estimate
         n, first = ready.rewards.size, 0
         watches = self._watches and self.watching and not is_open
