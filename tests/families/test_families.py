@@ -16,7 +16,9 @@ def test_a_family_is_found_by_its_name(name):
 
 
 def test_an_unknown_family_is_refused():
-    with pytest.raises(InvalidValue, match=r"rewards to be one of 'number', 'binary', 'count', got 'clicks'"):
+    with pytest.raises(
+        InvalidValue, match=r"rewards to be one of 'number', 'binary', 'count', 'revenue', got 'clicks'"
+    ):
         family_of("clicks")
 
 

@@ -278,6 +278,8 @@ class Revenue:
             n_arms, n_features + 1, family=FAMILIES["number"], rule=rule, growth=growth, forgetting=forgets[1], **known
         )
         self.unit = math.nan
+        self._seen: Any = None, None, True
+        self._deciding: Any = ()
         self._differs = False  # whether there was an amount that is not the unit
         self.start: Prior | None = None
         self.deferred = False
@@ -288,6 +290,7 @@ class Revenue:
         self._buffers: Any = (
             *new_work(n_features, widths[0])[:3], *new_work(n_features + 1, widths[1])[:3], np.empty(n_features + 1),
         )  # fmt: skip
+        self._watches = self.purchases.forgetting.watches
         self._rule, self._scratch = rule.parameters(), new_rows(n_arms)
 
     @property
@@ -448,12 +451,18 @@ class Revenue:
     ) -> int:
         """Decide among some arms."""
         purchases, amounts = self.purchases.state, self.amounts.state
+        if purchases is not self._seen[0] or amounts is not self._seen[1]:
+            # What a call takes is put together once for all that it is the same for.
+            self._deciding = (*purchases.store[1:13], *amounts.store[1:13], *self._buffers)
+            self._seen = purchases, amounts, not amounts.population.reward_square[0] > 0.0
+        same = self._same if self._seen[2] else math.nan
         position: int = decide_one(
-            *purchases.store[1:13], *amounts.store[1:13], *self._buffers, self._same, purchases.silent, self._rule,
-            self._scratch, task, x, now, among, NO_WORTH if worth is None else worth, self._level, step, explore,
+            *self._deciding, same, purchases.silent, self._rule, self._scratch, task, x, now, among,
+            NO_WORTH if worth is None else worth, self._level, step, explore,
             uniform, out,
         )  # fmt: skip
-        out[1] += self._level
+        if self.unit == self.unit:  # there is one
+            out[1] += self.unit
         return position
 
     @property
@@ -602,6 +611,13 @@ class Revenue:
     def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
         """Learn a reward; one that is open waits for another that takes its place."""
         self.prepare_one(task, arm)
+        if reward == 0.0 and not self._watches:  # as nearly always
+            age = self._age(now) if self.fades else 0.0
+            values = self.purchases.state.store.row_values
+            receipt = self.purchases.learn(task, arm, x, 0.0, now, is_open=is_open)
+            values[receipt.row, N_VALUES:] = 0.0
+            values[receipt.row, ROW_AGE] = age
+            return receipt
         done: list[Receipt] = []
         finish(self._learning(done, task, arm, x, reward, now, is_open))
         return done[0]
@@ -613,7 +629,7 @@ class Revenue:
         steps: list[Callable[[], object]] = [partial(self._learn_purchase, done, task, arm, x, reward, now, is_open)]
         if reward > 0.0:
             steps.append(partial(self._learn_amount, done, reward, now))
-        if self.forgetting.watches:
+        if self._watches:
             steps.append(self._hear)
         return steps
 
@@ -696,13 +712,15 @@ class Revenue:
 
     def _learning_rows(self, ready: ReadyRevenue, serials: IntArray | None) -> Iterator[Callable[[], object]]:
         """Yield the steps that learn rows, each of which changes nothing if it raises."""
-        self.unit = ready.unit
+        yield partial(setattr, self, "unit", ready.unit)  # cannot fail, so whatever does afterwards is done once more
         is_open, estimate = ready.purchases.is_open, ready.purchases.estimate
         n, first = ready.rewards.size, 0
-        watches = self.forgetting.watches and self.watching and not is_open
+        watches = self._watches and self.watching and not is_open
         for row in [*(range(n) if watches else np.flatnonzero(ready.rewards > 0.0).tolist()), n]:
             if row > first:
-                yield partial(self._learn_slice, ready, slice(first, row), serials)
+                some, learned = slice(first, row), list[Receipts]()
+                yield partial(self._learn_slice, learned, ready, some, serials)
+                yield partial(self._note_nothing, learned, ready, some)
             if row < n:
                 done: list[Receipt] = []
                 task, arm, x, _, time = (column[row] for column in ready.purchases.columns)
@@ -714,19 +732,22 @@ class Revenue:
                     yield self.ensure_fresh
             first = row + 1
 
-    def _learn_slice(self, ready: ReadyRevenue, some: slice, serials: IntArray | None) -> None:
+    def _learn_slice(self, done: list[Receipts], ready: ReadyRevenue, some: slice, serials: IntArray | None) -> None:
         """Learn rows without an amount."""
         columns, receipts, is_open, estimate = ready.purchases
-        ages = self._age(columns[4][some])
-        learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, ages.size + 1))
+        n = some.stop - some.start
+        learned = Receipts(receipts.decay[some], receipts.row[some], np.arange(1, n + 1))
         part = ReadyRows(tuple(column[some] for column in columns), learned, is_open, estimate)
-        done = self.purchases.learn_ready(part, None if serials is None else serials[some])
-        store = self.purchases.state.store
-        there = done.row >= 0
-        there[there] = store.row_links[done.row[there], SERIAL] == done.serial[there]
-        store.row_values[done.row[there], N_VALUES:] = 0.0
-        store.row_values[done.row[there], ROW_AGE] = ages[there]
-        receipts.serial[some] = done.serial
+        done.append(self.purchases.learn_ready(part, None if serials is None else serials[some]))
+
+    def _note_nothing(self, done: list[Receipts], ready: ReadyRevenue, some: slice) -> None:
+        """Write receipts of rows without an amount, and note their age."""
+        rows, ages, store = done[0].row, self._age(ready.purchases.columns[4][some]), self.purchases.state.store
+        there = np.flatnonzero(rows >= 0)
+        there = there[store.row_links[rows[there], SERIAL] == done[0].serial[there]]
+        store.row_values[rows[there], N_VALUES:] = 0.0
+        store.row_values[rows[there], ROW_AGE] = ages[there]
+        ready.purchases.receipts.serial[some] = done[0].serial
 
     def _put_receipt(self, receipts: Receipts, row: int, done: list[Receipt], serials: IntArray | None) -> None:
         """Write the receipt of a row that was learned alone; ``serials`` say which number it has."""
