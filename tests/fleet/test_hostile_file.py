@@ -34,7 +34,7 @@ def build(kind="evidence", clock=lambda: 1000.0):
         "known": {"policy": "ebm-ucb", "prior": Prior.isotropic(n_arms=2, n_features=3, variance=0.5)},
         "alone": {"policy": "lin-ucb"},
         "paper": {"prior": "paper"},
-        "clicks": {"rewards": "binary", "absent_reward": 0.0},
+        "clicks": {"rewards": "binary", "absent_reward": 0.0, "costs": {"red": 0.1}},
     }[kind]
     rng = np.random.default_rng(0)
     fleets = []
@@ -172,6 +172,10 @@ WRONG_FIELDS = {
     "known_arms": [None, [], {}, 5, [None], [None] * 4],
     "arms": [None, [], ["red"], ["red", "green", "green"], ["red", "green", 3], ["red", "green", ""], ["red"] * 3, 5,
              ["red", "green", None], ["red", "green", "blue", "black"], {"red": 1}, "rgb2"],
+    "worth": [5, "a", [], {}, {"values": None}, {"costs": [0.0] * 3}, {"values": None, "costs": [0.0] * 2},
+              {"values": [1.0], "costs": [0.0] * 3}, {"values": [1.0, None, None], "costs": [0.0] * 3},
+              {"values": [1.0, -1.0, 1.0], "costs": [0.0] * 3}, {"values": ["1"] * 3, "costs": [0.0] * 3},
+              {"values": {"red": 1.0}, "costs": [0.0] * 3}, {"values": None, "costs": [True] * 3}],
     "retired": [None, "1", [3], [-1], [1, 1], [True], [0, 1, 2], ["green"], [1.0], {"1": 1}, [[]]],
     "tasks": [None, "number", "none!", "", 3, ["text"]],
     "seed": ["", "-1", "x", [], None, {}, str(2**128), "9" * 5000, -5],

@@ -259,7 +259,7 @@ def restore_fleet(
     fleet = cls(arms=names, features=spec, seed=int(header["seed"]), prior=prior, clock=clock, **settings, **known)
     fleet.stream.decided = reader.whole("decided")
     _restore_arms(fleet, reader)
-    fleet.worth = worth_from_json(header.get("worth"), fleet.names.arms)
+    fleet.worth = worth_from_json(header["worth"], fleet.names.arms)
     n_tasks = reader.length("task_at")
     labels, at = reader.labels("task", header["tasks"], n_tasks), reader.array("task_at", (n_tasks,), np.int64)
     chosen = np.arange(n_tasks) if tasks is None else _chosen(reader, labels, tasks)

@@ -53,8 +53,9 @@ def worth_from_json(saved: Any, arms: Arms) -> Worth | None:
         return None
     values, costs = saved["values"], [_price(one, "a cost") for one in saved["costs"]]
     table = np.array([np.ones(len(costs)), costs])
-    if len(costs) != len(arms):
-        raise InvalidValue(f"expected costs of {len(arms)} arms, got {len(costs)}")
+    for given in (costs, [None] * len(arms) if values is None else values):
+        if len(given) != len(arms):
+            raise InvalidValue(f"expected prices of {len(arms)} arms, got {len(given)}")
     if values is not None:
         table[0] = [math.nan if one is None else _price(one, "a value") for one in values]
     if np.isnan(table[0, arms.active.arms]).any():

@@ -298,6 +298,8 @@ def latest_prices(log: Log, arms: Sequence[Any]) -> list[dict[Any, float] | None
     import polars as pl
 
     there = [name for name in PRICES if name in log.frame.columns]
+    if not there:
+        return [None, None]
     rows = log.frame.filter(pl.col(name).is_not_null() for name in there)
     if not rows["time"].null_count():
         rows = rows.sort("time", maintain_order=True)
