@@ -71,7 +71,9 @@ def example_of(schema: dict[str, Any], definitions: dict[str, Any] | None = None
         return schema["enum"][0]
     kind = schema.get("type")
     if kind == "object":
-        return {name: example_of(part, definitions) for name, part in schema.get("properties", {}).items()}
+        # What only some answers have is left out.
+        parts = {name: part for name, part in schema.get("properties", {}).items() if "default" not in part}
+        return {name: example_of(part, definitions) for name, part in parts.items()}
     if kind == "array":
         return [example_of(schema["items"], definitions)]
     return {"boolean": False, "number": 1.0, "integer": 1, "string": "text"}.get(str(kind))
