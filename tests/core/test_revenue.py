@@ -170,6 +170,81 @@ def test_cents_and_euros_decide_the_same():
         np.testing.assert_allclose(outs[0, 2], outs[1, 2], atol=1e-9)
 
 
+PRICES = np.array([[0.4, 1.0, 0.7], [0.9, 4.0, 0.0]])
+
+
+def money(core, task, x, prices=PRICES):
+    """Mean and standard deviation of value x expected revenue - cost, from the beliefs of both parts."""
+    purchases, amounts, arms = np.empty((2, core.n_arms)), np.empty((2, core.n_arms)), np.arange(core.n_arms)
+    core.purchases.predict(task, x, 0.0, arms, purchases)
+    store, result = core.amounts.state.store, np.empty((2, core.n_arms))
+    for arm in range(core.n_arms):
+        core.amounts.predict(task, np.append(x, purchases[0, arm]), 0.0, arms, amounts)
+        _, _, mean, sd = log_revenue(
+            *purchases[:, arm], amounts[0, arm], min(amounts[1, arm], 1.5), store.shared[arm, -1, D], store.noise[arm]
+        )
+        revenue = math.exp(core.unit + mean + sd**2 / 2)
+        result[:, arm] = (
+            prices[0, arm] * revenue - prices[1, arm],
+            (prices[0, arm] * revenue * math.sqrt(math.exp(sd**2) - 1.0)),
+        )
+    return result
+
+
+def test_with_prices_probabilities_are_those_of_the_rule_on_money():
+    core, arms = new_revenue(), np.arange(N_ARMS)
+    learn(core, rows(120))
+    drawn = np.maximum(0.4 * math.sqrt(math.log(50)) * (1.0 + 0.25 * np.random.default_rng(0).normal(size=200_000)), 0)
+    for task, x in ((0, POINTS[0]), (-1, POINTS[1])):
+        mean, sd = money(core, task, x)
+        bare, out = np.empty((3, N_ARMS)), np.empty((3, N_ARMS))
+        core.decide(task, x, 0.0, arms, 50, True, 0.3, bare)
+        core.decide(task, x, 0.0, arms, 50, True, 0.3, out, PRICES)
+        share = np.bincount((mean + np.outer(drawn, sd)).argmax(axis=1), minlength=N_ARMS) / drawn.size
+        np.testing.assert_allclose(out[0], share, atol=0.005)
+        assert np.abs(out[0] - bare[0]).max() > 0.05
+        np.testing.assert_array_equal(out[1:], bare[1:])  # what is believed of revenue is the same
+        # What is shown of an arm has the mean that is compared, and playing greedily takes the highest.
+        shown = core.decide(task, x, 0.0, arms, 50, False, 0.3, out, PRICES)
+        assert shown == mean.argmax()
+        core.show(out[1], out[2])
+        np.testing.assert_allclose(PRICES[0] * out[1] - PRICES[1], mean, rtol=1e-9)
+
+
+def test_rows_with_prices_of_their_own_are_decided_as_one_by_one():
+    core, rng, n = new_revenue(), np.random.default_rng(3), 12
+    learn(core, rows(120))
+    tasks, X, uniforms = rng.integers(-1, N_TASKS, size=n), rng.normal(size=(n, D)), rng.random(n)
+    mask = np.ones((n, N_ARMS), dtype=np.bool_)
+    mask[::3, 1] = False
+    for worth in (PRICES[:, None], rng.uniform(0.0, 3.0, size=(2, n, N_ARMS))):
+        chosen, *found = core.decide_rows(tasks, X, 0.0, mask, (40, 1), True, uniforms, worth=worth)
+        for row in range(n):
+            among, prices = np.flatnonzero(mask[row]), worth[:, row if worth.shape[1] > 1 else 0]
+            out = np.empty((3, among.size))
+            offered = np.ascontiguousarray(prices[:, among])
+            at = core.decide(tasks[row], X[row], 0.0, among, 40 + row, True, uniforms[row], out, offered)
+            assert chosen[row] == among[at]
+            np.testing.assert_array_equal([part[row, among] for part in found], out)
+
+
+def test_money_is_compared_alike_in_cents_and_in_euros_and_costs_count_from_the_first_amount_on():
+    euros, cents, arms = new_revenue(), new_revenue(), np.arange(N_ARMS)
+    tasks, of, x, y, times = rows(100)
+    y[:20] = 0.0
+    out, other = np.empty((3, N_ARMS)), np.empty((3, N_ARMS))
+    in_cents, per_cent = PRICES * [[1.0], [100.0]], PRICES / [[100.0], [1.0]]
+    for n in range(100):
+        euros.decide(tasks[n], x[n], 0.0, arms, n + 1, True, 0.5, out, PRICES)
+        for prices in (in_cents, per_cent):  # money in cents, or euros that are paid by cents of revenue
+            cents.decide(tasks[n], x[n], 0.0, arms, n + 1, True, 0.5, other, prices)
+            np.testing.assert_allclose(other[0], out[0], atol=1e-8)
+        euros.learn(int(tasks[n]), int(of[n]), x[n], float(y[n]), times[n])
+        cents.learn(int(tasks[n]), int(of[n]), x[n], 100.0 * float(y[n]), times[n])
+        for core in (euros, cents):
+            core.estimate_if_due()
+
+
 @pytest.mark.parametrize("half_life", [None, 40.0])
 def test_a_table_is_learned_as_its_rows_one_by_one(half_life):
     data, one, other = rows(120), new_revenue(half_life), new_revenue(half_life)

@@ -19,7 +19,10 @@ from posse.core.select import RANDOMISED
 from posse.families import family_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posse.core.core import Core
+    from posse.core.revenue import Revenue
     from posse.types import Array
 
 FEW = 12  # rows, so that estimates have something to go by
@@ -41,11 +44,20 @@ class Kind(NamedTuple):
         return "-".join(words)
 
 
-_done: set[Kind] = set()
+_done: set[Kind | str] = set()
 
 
 def rehearse(cores: type[Core], kind: Kind) -> None:
     """Have all compiled that cores of some kind need; nothing the second time, or while that is under way."""
+    _once(kind, partial(_use, cores, kind))
+
+
+def rehearse_revenue(cores: type[Revenue]) -> None:
+    """Have all compiled that revenue needs beyond its two parts, of which each rehearses its own kind."""
+    _once("revenue", partial(_use_revenue, cores))
+
+
+def _once(kind: Kind | str, use: Callable[[], None]) -> None:
     global _busy
     if kind in _done:
         return
@@ -54,7 +66,7 @@ def rehearse(cores: type[Core], kind: Kind) -> None:
             return
         _busy = True
         try:
-            compile_all(f"core-{kind}", partial(_use, cores, kind))
+            compile_all(f"core-{kind}", use)
         finally:
             _busy = False
         _done.add(kind)
@@ -92,6 +104,21 @@ def _use(cores: type[Core], kind: Kind) -> None:
         core.believed(0, 0, x, 4.0, None)
     core.add_arm()
     core.forget(np.array([2]))
+    core.renew()
+
+
+def _use_revenue(cores: type[Revenue]) -> None:
+    rule = Rule(RANDOMISED.scaled(0.4), 0.0, 0.0)
+    core = cores(2, 2, family=family_of("revenue"), rule=rule, forgetting=(HalfLife(10.0), HalfLife(10.0)))
+    core.take_tasks(core.reserve_tasks(1))
+    x, out = np.ones(2), np.empty((3, 2))
+    core.decide(-1, x, 0.0, np.arange(2), 1, True, 0.5, out)
+    core.show(out[1], out[2])
+    receipt = core.learn(0, 0, x, 2.0, 0.0, is_open=True)
+    for revenue in (3.0, 0.0, 4.0):
+        receipt = core.replace(receipt, revenue, 1.0)
+    core.close(receipt)
+    core.learn_rows(np.zeros(2, np.int64), np.arange(2), np.ones((2, 2)), np.array([0.0, 5.0]), 2.0)
     core.renew()
 
 

@@ -33,6 +33,7 @@ from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.forgetting import AGE, HALF_LIFE, SINCE, Event
 from posse.core.pair import new_work, touch
 from posse.core.propensity import score_columns
+from posse.core.rehearsal import rehearse_revenue
 from posse.core.rule import action_probabilities, pick, rule_of
 from posse.core.state import BEHIND, CLOCK, N_SLOTS, SERIALS, TOTAL, ReadyRows, Receipt, Receipts
 from posse.core.store import (
@@ -113,9 +114,10 @@ def decide_arms(
     """Write probability, and mean and sd of the logarithm, of some arms; return the position of the one that is drawn.
 
     It is -1 if a belief is not finite. ``worth`` has value and cost of each of these arms, which are then compared by
-    money; it may be empty. ``level`` is the logarithm of the unit.
+    money; it may be empty. ``level`` is the logarithm of the unit. While that is NaN, nothing says how large amounts
+    are beside costs: these do not count yet, else an arm that costs more than 1 might never be tried.
     """
-    n = among.shape[0]
+    n, is_paid = among.shape[0], not math.isnan(level)
     kept, scores, widths = scratch[5, :n], scratch[6, :n], scratch[7, :n]
     if not predict_revenue(beliefs, amounts, work, work_2, x_2, same, task, x, now, among, mean, sd, scores, widths):
         return -1
@@ -123,8 +125,10 @@ def decide_arms(
         kept[i] = silent[among[i]]
         if worth.shape[1] > 0:
             square = widths[i] * widths[i]
-            revenue = worth[0, i] * math.exp(min(level + scores[i] + 0.5 * square, LARGEST_EXPONENT))
-            scores[i], widths[i] = revenue - worth[1, i], revenue * math.sqrt(math.expm1(min(square, LARGEST_EXPONENT)))
+            exponent = scores[i] + 0.5 * square + (level if is_paid else 0.0)
+            revenue = worth[0, i] * math.exp(min(exponent, LARGEST_EXPONENT))
+            widths[i] = revenue * math.sqrt(math.expm1(min(square, LARGEST_EXPONENT)))
+            scores[i] = revenue - (worth[1, i] if is_paid else 0.0)
         elif not explore:
             scores[i] += 0.5 * widths[i] * widths[i]  # the mean itself
     action_probabilities(scores, widths, kept, step, rule_of(rule), explore, scratch, probabilities)
@@ -268,6 +272,7 @@ class Revenue:
         forgetting: tuple[Forgetting, Forgetting] | None = None,
         **known: Any,
     ) -> None:
+        rehearse_revenue(Revenue)
         self.family, self.rule = family, rule
         forgets = (None, None) if forgetting is None else forgetting
         self.purchases = Core(
@@ -290,6 +295,7 @@ class Revenue:
         self._buffers: Any = (
             *new_work(n_features, widths[0])[:3], *new_work(n_features + 1, widths[1])[:3], np.empty(n_features + 1),
         )  # fmt: skip
+        self._context = np.empty(n_features + 1)  # of an amount: learning it takes no memory
         self._watches = self.purchases.forgetting.watches
         self._rule, self._scratch = rule.parameters(), new_rows(n_arms)
 
@@ -458,8 +464,7 @@ class Revenue:
         same = self._same if self._seen[2] else math.nan
         position: int = decide_one(
             *self._deciding, same, purchases.silent, self._rule, self._scratch, task, x, now, among,
-            NO_WORTH if worth is None else worth, self._level, step, explore,
-            uniform, out,
+            NO_WORTH if worth is None else worth, self.unit, step, explore, uniform, out,
         )  # fmt: skip
         if self.unit == self.unit:  # there is one
             out[1] += self.unit
@@ -498,7 +503,7 @@ class Revenue:
         order = np.argsort(tasks, kind="stable")
         given = (
             beliefs_of(purchases.store), beliefs_of(amounts.store), self._same, purchases.silent, self._rule, order,
-            tasks, X, now, mask, NO_WORTH_OF_ROWS if worth is None else worth, self._level, *steps, advance, explore,
+            tasks, X, now, mask, NO_WORTH_OF_ROWS if worth is None else worth, self.unit, *steps, advance, explore,
             uniforms,
         )  # fmt: skip
         cuts = [0, n]
@@ -600,8 +605,8 @@ class Revenue:
         return float(ageing[AGE]) + passed
 
     def _with_logit(self, task: int, arm: int, x: Array, now: float) -> Array:
-        """Return a context of amounts: that of a purchase, and what is believed of its logit."""
-        store, result = self.purchases.state.store, np.empty(x.size + 1)
+        """Return a context of amounts, in a buffer: that of a purchase, and what is believed of its logit."""
+        store, result = self.purchases.state.store, self._context
         result[:-1] = x
         result[-1], _ = predict_slot(
             beliefs_of(store), Buffers(*self._buffers[:3]), store.slot[task, arm], arm, task, x, now
@@ -784,8 +789,8 @@ class Revenue:
         notes = self.purchases.state.store.row_values[row]
         logarithm = self._logarithm(reward) if reward > 0.0 else 0.0
         if old > 0.0:
-            context = np.append(x, notes[LOGIT])
-            amount = Receipt(task, arm, context, float(notes[LOGARITHM]), float(notes[AMOUNT_DECAY]), -1, -1)
+            self._context[:-1], self._context[-1] = x, notes[LOGIT]
+            amount = Receipt(task, arm, self._context, float(notes[LOGARITHM]), float(notes[AMOUNT_DECAY]), -1, -1)
             if reward > 0.0:
                 self.amounts.replace(amount, logarithm, now)
             else:

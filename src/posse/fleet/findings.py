@@ -107,7 +107,10 @@ def findings_of(fleet: Fleet) -> list[str]:
             if fleet.rewards == "count":
                 found += scattered_counts(fleet)
             if not varies:
-                found.append(f"every reward is {mean:g}: rates beyond those seen cannot be told apart")
+                unknown = "rates beyond those seen cannot be told apart"
+                if fleet.rewards == "revenue":
+                    unknown = "nothing says yet " + ("how many pay less" if mean > 0 else "how much is paid")
+                found.append(f"every reward is {mean:g}: {unknown}")
             # Noise is known, so it is neither quiet nor uneven, nor to be told from differences between tasks.
             unusual = unusual._replace(quiet=(), coefficient_share=0.0, overdispersion=1.0)
         found += unusual_findings(unusual, names)
