@@ -98,7 +98,7 @@ def test_rows_that_do_not_say_it_leave_it_to_others():
     with pytest.raises(InvalidValue, match="row 2 of the log: reward_family is 'count' here, but 'binary' before"):
         Log({**rows, "reward_family": [None, "binary", "count"]})
     with pytest.raises(
-        InvalidValue, match="row 1 of the log: reward_family must be number, binary, count, but 'click'"
+        InvalidValue, match="row 1 of the log: reward_family must be number, binary, count, revenue, but 'click'"
     ):
         Log({**rows, "reward_family": [None, "click", "count"]})
     with pytest.raises(InvalidValue, match="rewards"):

@@ -98,15 +98,22 @@ class Seen(NamedTuple):
     value_weight: Array
 
 
-def _seen(store: Store, pairs: Pairs, arm: int) -> Seen:
-    """Return the kept rows of an arm; of some pairs, evenly spread, where there are very many."""
-    slots = pairs.of_arm(arm)
-    kept = float(np.minimum(store.pairs[slots, totals_at(pairs.d) + COUNT], KEPT_ROWS).sum())
+def believed_rows(store: Store, slots: IntArray) -> Array:
+    """Return the kept rows of some pairs as :func:`believe_rows` writes them.
+
+    Where there are very many, those of some pairs, evenly spread.
+    """
+    d = store.prior.shape[2]
+    kept = float(np.minimum(store.pairs[slots, totals_at(d) + COUNT], KEPT_ROWS).sum())
     count = min(slots.size, int(slots.size * MOST_ROWS / max(kept, 1.0)))
     slots = slots[np.linspace(0, slots.size - 1, count).astype(np.int64)]
     rows = np.empty((2 * MOST_ROWS, 4))  # open ones are kept beyond that number
-    rows = rows[: believe_rows(store, new_work(pairs.d, store.told.shape[2]), slots, rows)]
-    rewards, weight, mean, variance = rows.T
+    return np.asarray(rows[: believe_rows(store, new_work(d, store.shared.shape[2]), slots, rows)])
+
+
+def _seen(store: Store, pairs: Pairs, arm: int) -> Seen:
+    """Return the kept rows of an arm."""
+    rewards, weight, mean, variance = pairs.believed_rows(store, arm).T
     rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, LARGEST_EXPONENT))
     values, places = np.unique(rewards, return_inverse=True)
     typical = float(weight @ rewards / weight.sum()) if rewards.size else 0.0

@@ -22,8 +22,8 @@ from posse.core.store import (
     totals_at,
 )
 from posse.families.sites import NUMBER
+from posse.families.wrong_family import Kinds, groups_of, largest_groups
 from posse.model.findings import Unusual
-from posse.model.wrong_family import Kinds, groups_of, largest_groups
 
 if TYPE_CHECKING:
     from posse.core.core import Core

@@ -29,6 +29,7 @@ from posse.core.blocks import (
     times_root,
 )
 from posse.core.compiler import compiled
+from posse.core.dispersion import believed_rows
 from posse.core.pair import age_silently, new_work
 from posse.core.rows import remake_slots
 from posse.core.store import COUNT, N_TOTALS, SQUARES, n_triangle, totals_at
@@ -475,6 +476,10 @@ class Pairs:
         sums = left @ plain
         ends = np.full((2, 1), sums[-1])
         return np.concatenate([sums[: 2 * self.d].reshape(2, self.d), ends], axis=1)
+
+    def believed_rows(self, store: Store, arm: int) -> Array:
+        """Return the rows of an arm that are kept, as :func:`posse.core.dispersion.believed_rows` does."""
+        return believed_rows(store, self.of_arm(arm))
 
     def remake(self, store: Store, arm: int, passes: int, turns: int) -> Array:
         """Make the sites of one pair of an arm in ``turns`` again, given that store's population and arms.

@@ -126,7 +126,7 @@ class ShardFleet(Posse):
         ----------
         n_arms : int
             How many arms there must be.
-        what : {"counts", "tasks", "measures", "messages", "moments"}
+        what : {"counts", "tasks", "measures", "messages", "moments", "rows"}
         now : float
             The time as of which rewards count.
         every : list of int, optional
@@ -150,6 +150,9 @@ class ShardFleet(Posse):
             if what == "messages":
                 precision, moment = pairs.messages(noise, prior, known, store.weight)
                 return (np.concatenate([precision, moment[:, None]], axis=1),)
+            if what == "rows":
+                there = store._replace(noise=noise, prior=prior, shared=given["shared"], known=known)
+                return (pairs.believed_rows(there, int(given["arm"][0])),)
             found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)
             return tuple(getattr(found, name) for name in SUMMED)
 

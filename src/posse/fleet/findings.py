@@ -9,10 +9,10 @@ import numpy as np
 
 from posse.core.looking import estimated_at, is_late, kinds_of, products_of, unusual_of
 from posse.core.revenue import of_all_rewards
+from posse.families.wrong_family import wrong_family
 from posse.features.categories import OneHot
 from posse.fleet.expecting import reward_range
 from posse.model.findings import Names, Seen, data_findings, unusual_findings
-from posse.model.wrong_family import wrong_family
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec

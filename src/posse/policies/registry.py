@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from posse.checks import nearest
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies.base import Policy
 from posse.policies.bounds import BetaBernoulli, Oracle, Random
@@ -55,9 +55,7 @@ def policy_factory(key: str) -> Callable[..., Policy]:
     """Return what makes the policy that goes by ``key``."""
     known = {**POLICIES, **CLICK_POLICIES, **REVENUE_POLICIES}
     if key not in known:
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise UnknownPolicy(f"no policy {key!r}{hint} The keys are {', '.join(known)}")
+        raise UnknownPolicy(f"no policy {key!r}; {nearest(key, known, 'policies')}")
     return known[key]
 
 

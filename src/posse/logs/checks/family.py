@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.families.wrong_family import Groups, Kinds, groups_of, largest_groups, wrong_family
 from posse.logs.checks.view import View
-from posse.model.wrong_family import Groups, Kinds, groups_of, largest_groups, wrong_family
 
 if TYPE_CHECKING:
     import polars as pl
