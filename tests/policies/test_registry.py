@@ -65,7 +65,7 @@ def test_an_unknown_key_gets_a_suggestion(wrong, right):
 
 
 def test_a_hopeless_key_gets_the_list():
-    with pytest.raises(UnknownPolicy, match="ebm-ucb, ebm-ts") as caught:
+    with pytest.raises(UnknownPolicy, match="'ebm-ucb', 'ebm-ts'") as caught:
         make_policy("qqq", **SIZES)
     assert "did you mean" not in str(caught.value)
     assert isinstance(caught.value, KeyError)

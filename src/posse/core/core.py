@@ -1002,7 +1002,9 @@ class Core:
             store = store._replace(pairs=pairs)
         return Pairs.of(store, used)
 
-    def remake(self, place: IntArray, now: Array, average: Array, noise: Array, prior: Array, rest: Array) -> Array:
+    def remake(
+        self, place: IntArray, now: Array, average: Array, noise: Array, dispersion: Array, prior: Array, rest: Array
+    ) -> Array:
         """Make sites of an arm again under the population of other cores; return what its pairs tell it now.
 
         Parameters
@@ -1013,8 +1015,8 @@ class Core:
             The time as of which rewards count.
         average : ndarray of shape (1 + p,)
             Known features of tasks about which nothing is known.
-        noise, prior : ndarrays
-            Of all arms; of this one.
+        noise, dispersion, prior : ndarrays
+            Of all arms, the first two; of this one.
         rest : ndarray of shape (D + 1, D)
             What the arm was told by all others, and its prior.
         """
@@ -1025,8 +1027,8 @@ class Core:
         self.state = self.state._replace(store=mine._replace(summed_at=np.array([age])))
         self.version += 1
         store = mine._replace(
-            generation=generations(noise.size), noise=noise, prior=mine.prior.copy(), told=mine.told.copy(),
-            shared=mine.shared.copy(), known=np.where(mine.given[:, None], mine.known, average),
+            generation=generations(noise.size), noise=noise, dispersion=dispersion, prior=mine.prior.copy(),
+            told=mine.told.copy(), shared=mine.shared.copy(), known=np.where(mine.given[:, None], mine.known, average),
         )  # fmt: skip
         store.prior[arm] = prior
         pairs = Pairs.of(store, int(numbers[N_SLOTS])).only(arm)

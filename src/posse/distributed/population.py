@@ -102,6 +102,7 @@ class RemotePairs(Pairs):
         assert self._call is not None
         before, place = store.told[arm].copy(), np.array([arm, passes, turns], dtype=np.int64)
         about = {"place": place, "now": np.array([self.now]), "average": store.known[-1], "noise": store.noise}
+        about["dispersion"] = store.dispersion
         for shard, said in enumerate(self.said):
             rest = store.told[arm] - said[arm]
             said[arm] = self._call(shard, "remake", about | {"prior": store.prior[arm], "rest": rest})
