@@ -194,9 +194,7 @@ class ArmBelief(Answer):
     arm: str = example("coffee")
     retired: bool
     rewards: float = example(101, "Learned from this arm in this task.")
-    rate: Rate | None = says(
-        "Expected reward of the task, averaged over contexts; null unless rewards are binary or counts."
-    )
+    rate: Rate | None = says("Expected reward of the task, averaged over contexts; null where rewards are any numbers.")
     mean: tuple[float, ...] = example([1.2, -0.1], "Of coefficients of the reward, its logit or logarithm.")
     sd: tuple[float, ...] = example([0.2, 0.05])
     population_mean: tuple[float, ...] = example([1.0, 0.0])
@@ -258,7 +256,7 @@ class ArmPopulation(Answer):
     tasks: int = example(120)
     rewards: float = example(13000)
     rate: Rate | None = says(
-        "Expected reward of a new task, averaged over contexts; null unless rewards are binary or counts."
+        "Expected reward of a new task, averaged over contexts; null where rewards are any numbers."
     )
     noise_sd: float = example(1.1)
     mean: tuple[float, ...] = example([1.0, 0.0])

@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 
 import numpy as np
@@ -146,6 +147,20 @@ def test_inspect_shows_arms_population_and_tasks(run, fleet):
 
     for words in ("cake", "weather=sun", "store-0", "covariance between tasks: coffee", "399 rewards"):
         assert words in said
+
+
+def test_inspect_of_revenue_shows_how_many_buy_and_how_much_they_pay(run, tmp_path):
+    fleet = Posse(arms=["x", "y"], features=["a"], rewards="revenue", seed=1)
+    fleet.learn_many(
+        [{"task": f"t{n % 5}", "arm": "xy"[n % 2], "a": n % 7, "reward": 20.0 * (n % 16 < 2)} for n in range(400)]
+    )
+    fleet.save(tmp_path / "shops.posse")
+    said = run("inspect", tmp_path / "shops.posse").stdout
+    assert re.search(r"arm +rewards +tasks +who buy +they pay +expected \(90 %\)", said)
+    assert re.search(r"x +200 +5 +12\.69% +20 +2\.\d+ \(", said)
+    assert "logit of a purchase" in said
+    assert "expected revenue is at the task's average" in run("inspect", tmp_path / "shops.posse", "-t", "t1").stdout
+    assert "who buy  they pay" in repr(fleet.overview())
 
 
 def test_inspect_lists_eight_arms_unless_asked_for_all_and_cuts_no_number(run, tmp_path):

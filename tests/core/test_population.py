@@ -12,6 +12,7 @@ from posse.core.core import Core
 from posse.core.population import frame_of
 from posse.core.rule import Rule
 from posse.core.select import RANDOMISED
+from posse.errors import NotFinite
 from posse.families import family_of
 from posse.model import Prior, Statistics, posterior
 
@@ -143,7 +144,7 @@ def test_an_estimate_that_fails_changes_nothing() -> None:
     huge[:4] *= 1e160
     learn(core, (rows[0], rows[1], huge, rows[3]))
     state = core.state
-    with pytest.raises(FloatingPointError, match="moderate size"), np.errstate(all="ignore"):
+    with pytest.raises(NotFinite, match="moderate size"), np.errstate(all="ignore"):
         core.estimate()
     assert core.state is state
     assert_array_equal(core.state.population.covariance, before.population.covariance)

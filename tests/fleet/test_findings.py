@@ -150,3 +150,25 @@ def test_categories_that_are_not_declared_are_named_for_every_family(table, fami
     fleet = fleet_with(rows, features=("a", "b", sky), rewards=family)
 
     assert said(fleet, "feature 'sky'", "in 100 of 600 rewards", "not declared") == 1
+
+
+def test_revenue_has_no_findings_of_numbers():
+    rng = np.random.default_rng(4)
+    bought = rng.random(1200) < 0.1
+    rows = pl.DataFrame(
+        {
+            "task": [f"t{number}" for number in rng.integers(20, size=1200)],
+            "arm": np.array(ARMS)[rng.integers(3, size=1200)],
+            "a": rng.normal(size=1200),
+            "b": rng.normal(size=1200),
+            "reward": bought * rng.lognormal(3.0, 0.8, size=1200),
+        }
+    )
+    assert fleet_with(rows, rewards="revenue").findings() == []
+    assert said(fleet_with(rows), 'rewards="revenue"', "are 0 and the others amounts") == 1
+    price = rows.with_columns(reward=pl.col("reward").sign() * 9.99)
+    assert fleet_with(price, rewards="revenue").findings() == []
+    nothing = rows.with_columns(reward=0.0)
+    assert fleet_with(nothing, rewards="revenue").findings() == ["every reward is 0: nothing says yet how much is paid"]
+    everybody = rows.with_columns(reward=9.99)
+    assert said(fleet_with(everybody, rewards="revenue"), "every reward is 9.99", "how many pay less") == 1

@@ -136,6 +136,60 @@ def test_cents_and_euros_decide_alike(policy):
         cents.reward(other, float(step % 3 == 0))
 
 
+def shop_of_revenue(unit=1.0, values=VALUES, costs=COSTS, rows=90, **settings):
+    """A fleet that has learned amounts, in this unit of money."""
+    rng = np.random.default_rng(8)
+    fleet = Posse(ARMS, ["hour"], seed=3, rewards="revenue", values=values, costs=costs, clock=lambda: 0.0, **settings)
+    amounts = (rng.random(rows) < 0.4) * rng.lognormal(0.5, 0.6, size=rows)
+    fleet.learn_many(
+        {
+            "task": rng.choice(["a", "b"], rows), "arm": np.array(ARMS)[np.arange(rows) % 3],
+            "hour": rng.normal(size=rows), "reward": unit * amounts,
+        }
+    )  # fmt: skip
+    return fleet
+
+
+@pytest.mark.parametrize("policy", [*LEARNING])
+def test_revenue_is_worth_its_margin_less_what_the_arm_costs(policy):
+    fleet = shop_of_revenue(policy=policy)
+    bare = shop_of_revenue(policy=policy, values=None, costs=None)
+    margins = {"coffee": 0.2, "sandwich": 0.9, "cake": 0.5}
+    for hour in np.linspace(-2, 2, 9):
+        expected, earned = fleet.expected("b", [hour]), money(fleet, "b", [hour])[0]
+        assert expected.mean == bare.expected("b", [hour]).mean  # prices say nothing about revenue
+        assert_allclose(list(expected.worth.values()), earned, rtol=1e-12)
+        greedy = fleet.decide("b", [hour], explore=False)
+        assert greedy.arm == ARMS[int(np.argmax(earned))]
+        assert_allclose(list(greedy.worth.values()), earned, rtol=1e-9)
+        earned = money(bare, "b", [hour], values=margins, costs={})[0]
+        assert bare.decide("b", [hour], explore=False, values=margins).arm == ARMS[int(np.argmax(earned))]
+
+
+@pytest.mark.parametrize("policy", [*LEARNING])
+def test_revenue_in_cents_and_in_euros_decides_alike(policy):
+    settings = {"policy": policy, "floor": 0.01, "evaluation_budget": 0.1}
+    in_cents = {arm: 100 * cost for arm, cost in COSTS.items()}
+    euros, cents = shop_of_revenue(**settings), shop_of_revenue(100.0, costs=in_cents, **settings)
+    rng = np.random.default_rng(1)
+    for step in range(30):
+        one, other = (fleet.decide("a", [step / 10 - 1]) for fleet in (euros, cents))
+        assert one.arm == other.arm
+        assert_allclose(list(one.probabilities.values()), list(other.probabilities.values()), atol=1e-7)
+        assert_allclose([100 * worth for worth in one.worth.values()], list(other.worth.values()), rtol=1e-6)
+        amount = float(rng.random() < 0.3) * float(rng.lognormal())
+        euros.reward(one, amount)
+        cents.reward(other, 100 * amount)
+
+
+def test_costs_count_once_revenue_has_a_size():
+    """Before that nobody knows what they are to be compared with: else the dear arm would never be tried."""
+    fleet = Posse(ARMS, ["hour"], seed=3, rewards="revenue", costs={"coffee": 50.0, "sandwich": 50.0})
+    assert min(fleet.decide("a", X, record=False).probabilities.values()) > 0.2
+    fleet.learn_many([{"task": "a", "arm": "cake", "hour": 0.3, "reward": 3.0}])
+    assert fleet.decide("a", X, explore=False, record=False).arm == "cake"
+
+
 def test_a_budget_is_spent_on_gaps_in_money():
     fleet, least = shop(evaluation_budget=0.2), np.empty(3)
     minimum_probabilities(money(fleet)[0], 0.0, 0.2, least)

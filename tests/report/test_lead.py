@@ -95,6 +95,22 @@ def test_few_amounts_are_too_few_decisions(log_of):
     assert str(report).startswith("Too few decisions to prefer any arm")
 
 
+def test_revenue_is_money_and_what_was_asked_for_is_not_advised():
+    rng = np.random.default_rng(2)
+    log = clicks(2000, 60, n_tasks=12, n_arms=3, seed=1)
+    paid = log.frame["reward"].to_numpy() * rng.lognormal(3.5, 0.5, size=2000).round(2)
+    frame = log.frame.with_columns(reward=pl.Series(paid)).drop("reward_family")
+    report = make_report(log=Log(frame), rewards="revenue", unit="€")
+    page = report.html()
+
+    assert str(report) == f"Too few decisions to prefer any arm: 2,000{SPACE}decisions."
+    assert "taken for numbers" not in page
+    assert f"{SPACE}rewards more in all" not in page
+    found = evaluate(Log(frame), Logged(), rewards="revenue", estimators=["ips"])
+    assert not any("taken for numbers" in note for note in found.notes)
+    assert any("taken for numbers" in note for note in evaluate(Log(frame), Logged(), estimators=["ips"]).notes)
+
+
 def test_noise_names_no_best_arm():
     named = [lead_of(make_report(log=clicks(3000, 60, n_tasks=12, n_arms=10, seed=seed))).prefers for seed in range(6)]
 

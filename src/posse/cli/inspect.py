@@ -98,6 +98,7 @@ def print_overview(
     from rich.padding import Padding
 
     from posse.cli.console import print_in_blocks, table_console, titled_table
+    from posse.fleet.overview import PAID
 
     console = table_console()
     pending = f"{overview.n_pending:,} pending"
@@ -110,11 +111,14 @@ def print_overview(
         highlight=False,
     )
     listed = _listed([arm.rewards for arm in overview.arms], all_arms)
-    table = titled_table("arms", ["arm"], ["rewards", "tasks", "noise sd", *([RATE] if rates else [])])
+    paid = overview.rewards == "revenue"
+    heads = ["rewards", "tasks", *(PAID if paid else ["noise sd"]), *([RATE] if rates else [])]
+    table = titled_table("arms", ["arm"], heads)
     for arm in (overview.arms[place] for place in listed):
         name = escape(str(arm.arm)) + " (retired)" * arm.retired
         cells = [_rate_words(overview.rewards, rates[arm.arm])] if rates else []
-        table.add_row(name, f"{arm.rewards:,.0f}", f"{arm.tasks:,}", f"{arm.noise_sd:.3g}", *cells)
+        scale = arm.paid_words() if paid else [f"{arm.noise_sd:.3g}"]
+        table.add_row(name, f"{arm.rewards:,.0f}", f"{arm.tasks:,}", *scale, *cells)
     console.print(table)
     if len(listed) < len(overview.arms):
         console.print(f"({len(listed)} of {len(overview.arms)} arms: {ALL_ARMS})", highlight=False)
@@ -221,7 +225,8 @@ def _show_task(fleet: Posse, task: Label, rates: Mapping[Label, Rate], as_json: 
         )
     console.print()
     if rates:
-        console.print("rates are at the task's average context", highlight=False)
+        subject = "expected revenue is" if fleet.rewards == "revenue" else "rates are"
+        console.print(f"{subject} at the task's average context", highlight=False)
     console.print(
         "borrowed: how many rewards of its own the other tasks are worth",
         highlight=False,

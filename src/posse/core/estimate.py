@@ -21,6 +21,7 @@ from posse.core.rule import set_silent
 from posse.core.state import AT_LAST, BEHIND, CLOCK, FAILURES, N_SLOTS, NEWS, RETRY_AT, TOTAL, Elsewhere, State
 from posse.core.store import GENERATIONS
 from posse.core.sums import Moments, Pairs, age_all
+from posse.errors import NotFinite
 from posse.families.sites import COUNT, NUMBER
 
 if TYPE_CHECKING:
@@ -442,7 +443,7 @@ def require_finite(*numbers: Array) -> None:
     """Raise unless all numbers are finite."""
     # A sum is finite where all are, and quicker to look at.
     if not all(math.isfinite(part.sum()) for part in numbers):
-        raise FloatingPointError(TOO_DIFFERENT)
+        raise NotFinite(TOO_DIFFERENT)
 
 
 def checked(state: State) -> State:

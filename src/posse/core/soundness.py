@@ -9,6 +9,7 @@ import numpy as np
 
 from posse.core.compiler import compiled
 from posse.core.size import LARGEST
+from posse.core.state import CLOCK, N_SLOTS, N_TASKS
 from posse.core.store import CLOSED, COUNT, FIRST, INFORMATION, LAST, NEXT, OPEN, SQUARES, n_triangle, totals_at
 from posse.families.sites import NUMBER
 from posse.types import Array, BoolArray, IntArray
@@ -135,10 +136,17 @@ def check_snapshot(saved: Mapping[str, Any], like: Mapping[str, Any], family: in
     require((saved["store.noise"] > 0).all() and np.isfinite(saved["store.noise"]).all(), "positive noise variances")
     require((saved["store.dispersion"] >= 0).all() and np.isfinite(saved["store.dispersion"]).all(), "dispersions")
     require(is_positive_definite(saved["store.prior"][:, :d]), "positive definite precisions of the population")
+    _check_numbers(saved["numbers"], n_slots, n_tasks, int(tasks.max(initial=-1)))
+    for name, n in (("free_slots", n_slots), ("free_tasks", n_tasks)):
+        free = saved[name]
+        require((free >= 0).all() and (free < n).all() and np.unique(free).size == free.size, f"numbers in {name}")
+    require(not taken[saved["free_slots"]].any(), "free slots without a pair")
     n_shared = saved["store.told"].shape[2]
     require(is_positive_definite(saved["store.told"][:, :n_shared]), "positive definite precisions of shared means")
     require(np.isfinite(saved["store.shared"]).all(), "finite shared means")
-    if family != NUMBER:
+    if family == NUMBER:
+        require(len(saved["store.free_rows"]) == 2, "no rows of numbers")
+    else:
         free, links = saved["store.free_rows"], saved["store.row_links"]
         counts = len(free) >= 2 and free[0] == len(free) - 2 and free[1] == n_rows
         used = np.zeros(n_rows, dtype=np.bool_)
@@ -146,3 +154,11 @@ def check_snapshot(saved: Mapping[str, Any], like: Mapping[str, Any], family: in
             np.ascontiguousarray(saved["store.row_ends"]), np.ascontiguousarray(links), free[2:], used, taken
         )
         require(sound, "every kept row in one list")
+
+
+def _check_numbers(numbers: Array, n_slots: int, n_tasks: int, last: int) -> None:
+    """Raise ValueError unless counts agree with arrays; ``last`` is the last task that has a pair."""
+    require(numbers[N_SLOTS] == n_slots, "as many slots as there are")
+    require(max(numbers[N_TASKS], last + 1) == n_tasks and numbers[N_TASKS] >= 0, "as many tasks as there are")
+    counts = np.delete(numbers, CLOCK)
+    require(np.isfinite(numbers).all() and (counts >= 0).all() and (counts <= MOST).all(), "counts of rewards")

@@ -42,6 +42,7 @@ OF_CLICKS = ("store.row_ends", "store.plain")  # by slot, too; numbers have none
 BY_ROW = ("store.row_context", "store.row_values", "store.row_links")
 BY_TASK = ("store.known", "store.given", "store.weight")  # and a last row for tasks never seen
 FREE = ("free_slots", "free_tasks", "store.free_rows")
+HALF_LIFE = "forgetting.half_life"
 OTHERS = ".others"  # says where an array is not a number: nothing known, or nothing learned yet
 KINDS = {str: "text", int: "number", None: "none"}
 
@@ -338,7 +339,7 @@ def _part_arrays(core: Core, reader: Reader, some: IntArray | None, box: str) ->
             shape, at = (len(owner), *array.shape[1:]), slots
         elif name in BY_TASK:
             shape, at = (n_tasks + 1, *array.shape[1:]), rows
-        elif name in BY_ROW or name in FREE or name.startswith("forgetting."):
+        elif name in BY_ROW or name in FREE or (name.startswith("forgetting.") and name != HALF_LIFE):
             shape = (reader.length(f"{box}{name}"), *array.shape[1:])
         found[name] = reader.array(f"{box}{name}", shape, array.dtype, at)
         if f"{box}{name}{OTHERS}" in reader.box.names:

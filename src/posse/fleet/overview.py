@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MOST_SPREAD = 5  # coefficients and tasks that a printed overview lists
+PAID = ("who buy", "they pay")  # what :meth:`ArmOverview.paid_words` are, in the place of noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,12 @@ class ArmOverview:
 
     __repr__ = brief_repr
 
+    def paid_words(self) -> tuple[str, str]:
+        """Return how many buy and how much they pay as words, of revenue."""
+        assert self.buys is not None
+        assert self.pays is not None
+        return f"{self.buys:.2%}", "" if np.isnan(self.pays) else f"{self.pays:.4g}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskOverview:
@@ -187,11 +194,8 @@ class Overview:
             (str(arm.arm) + " (retired)" * arm.retired, arm.rewards, arm.tasks, arm.noise_sd) for arm in self.arms
         ]
         if self.rewards == "revenue":
-            heads = (*heads[:3], "buy", "pay")
-            arms = [
-                (*row[:3], f"{arm.buys:.2%}", "" if np.isnan(arm.pays or 0.0) else f"{arm.pays:.4g}")
-                for row, arm in zip(arms, self.arms, strict=True)
-            ]
+            heads = (*heads[:3], *PAID)
+            arms = [(*row[:3], *arm.paid_words()) for row, arm in zip(arms, self.arms, strict=True)]
         spread = sorted(
             (
                 (-float(np.sqrt(arm.covariance[place, place])), str(arm.arm), column, float(arm.mean[place]))

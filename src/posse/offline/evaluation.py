@@ -130,7 +130,7 @@ def evaluate(
         log = read_table(log)
         if rewards is not None:
             log = replace(log, rewards="number")  # what was asked for is asked of the rewards below
-        refusals, notes = _findings(log)
+        refusals, notes = _findings(log, () if rewards is None else ("reward-family",))
         if refusals:
             return _refused_log(log, names, refusals, notes, _settings(choices, rules))
         data = LoggedBandit.from_log(log, features, groups)
@@ -250,14 +250,16 @@ def _with_its_own_past(result: TargetResult, target: Fleet, log: Log) -> TargetR
     return TargetResult(replace(result.report, refusals=(refusal, *result.report.refusals)))
 
 
-def _findings(log: Log) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
-    """Return what spoils any evaluation of a log, and what to keep in mind."""
+def _findings(log: Log, answered: tuple[str, ...]) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
+    """Return what spoils any evaluation of a log, and what to keep in mind; ``answered`` are codes to leave out."""
     from posse.logs import check_log
 
     refusals, notes = [], []
     for finding in check_log(log):
         if finding.code in FORBIDDING or (finding.severity == "error" and finding.code not in TOLERATED):
             refusals.append(Refusal(finding.code, finding.message, finding.what_to_do))
+        elif finding.code in answered:
+            continue
         elif (finding.severity == "warning" and finding.code not in CHECKED_HERE) or finding.code in MISREAD:
             notes.append(finding.message)
     if log.n_rows and log.frame["propensity"].null_count() == log.n_rows and not log.frame["probabilities"].count():

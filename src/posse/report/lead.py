@@ -109,7 +109,7 @@ def _prefers(report: Report) -> bool:
 def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
     """Return that no arm is preferred, and how many rewards would show one that is half as good again as the others."""
     names, gains, arm = report.names, report.gains, one(report.names.arm)
-    numbers = report.earned in ("number", "money")
+    numbers = report.earned in ("number", "money", "revenue")  # else rewards are counted
     too_few = f"Too few {'decisions' if numbers else many(names.reward)} to prefer any {arm}"
     if gains is None or not gains.earned.value > 0:
         return f"{too_few}: {report.overview.n_rewards:,.0f} so far.", ()

@@ -185,7 +185,7 @@ def _stopping(report: Report) -> dict[str, Any]:
     found = report.stopping
     pays, gain = found.pays, float(found.gain[found.pays].sum())
     words = Words(0 if gain >= 10 else 1, report.unit)
-    if report.earned in ("number", "money") or report.unit:
+    if report.earned in ("number", "money", "revenue") or report.unit:
         worth = words.reward(gain)
     else:
         worth = f"{words.plain(gain)}{SPACE}{many(report.names.reward)}"

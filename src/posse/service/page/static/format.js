@@ -24,7 +24,8 @@ export function percent(share) {
   return `${three.format(share * 100)}%`;
 }
 
-// What is expected, with its 90 % interval: a share where rewards are 0 or 1, a rate where they are counts.
+// What is expected, with its 90 % interval: a share where rewards are 0 or 1, a rate where they are counts,
+// money where they are revenue.
 export function rate(family, { mean, low, high }) {
   const text = family === "binary" ? percent : number;
   return `${text(mean)} (${text(low)} to ${text(high)})`;
@@ -32,7 +33,7 @@ export function rate(family, { mean, low, high }) {
 
 // What coefficients are of.
 export function scale(family) {
-  return { binary: "logit per unit", count: "log rate per unit" }[family] ?? "reward per unit";
+  return { binary: "logit per unit", count: "log rate per unit", revenue: "logit of a purchase per unit" }[family] ?? "reward per unit";
 }
 
 // The interval of an expected reward, of which mean and standard deviation are known: on the scale of its link, where
@@ -43,7 +44,7 @@ export function intervalOf(family, mean, sd) {
     const [at, reach] = [Math.log(mean / (1 - mean)), half / (mean * (1 - mean))];
     return [at - reach, at + reach].map((logit) => 1 / (1 + Math.exp(-logit)));
   }
-  if (family === "count" && mean > 0) {
+  if ((family === "count" || family === "revenue") && mean > 0) {
     const spread = Math.sqrt(Math.log1p((sd / mean) ** 2));
     const at = Math.log(mean) - spread ** 2 / 2;
     return [Math.exp(at - Z * spread), Math.exp(at + Z * spread)];

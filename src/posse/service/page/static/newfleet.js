@@ -5,7 +5,7 @@ import { confirmed } from "./dialog.js";
 import { h, setHidden, setText } from "./dom.js";
 import { href } from "./route.js";
 
-const KINDS = { number: "a number", binary: "yes or no", count: "a count" };
+const KINDS = { number: "a number", binary: "yes or no", count: "a count", revenue: "revenue" };
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 // "hour" is a number, "weather: sun, rain" one of these.
@@ -46,6 +46,7 @@ export function newFleetForm() {
     h("option", { value: "number" }, "A number (sales, minutes, a rating)"),
     h("option", { value: "binary" }, "Yes or no (a click, a purchase)"),
     h("option", { value: "count" }, "A count (items, visits)"),
+    h("option", { value: "revenue" }, "Revenue (0 from most, an amount from some)"),
   );
   const days = h("input", { id: "new-days", type: "number", min: "0.01", max: "3650", step: "any", value: "30", required: true });
   const absent = h("input", { id: "new-absent", type: "checkbox" });

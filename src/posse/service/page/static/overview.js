@@ -25,7 +25,12 @@ function choice(chosen, changed) {
   return element;
 }
 
-const REWARDS = { number: "any numbers", binary: "0 or 1 (clicks, purchases)", count: "counts (0, 1, 2, …)" };
+const REWARDS = {
+  number: "any numbers",
+  binary: "0 or 1 (clicks, purchases)",
+  count: "counts (0, 1, 2, …)",
+  revenue: "revenue (0, or an amount)",
+};
 
 const OWN = "as its way to decide says";
 const isNone = (value) => value === null || value === undefined;
