@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.core.store import Store, pair_width
+from posse.core.store import N_ROW_VALUES, Store, pair_width
 from posse.families.sites import NUMBER
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def new_store(family: int, ageing: Any, n_arms: int, d: int, n_task_features: in
         owner=np.full((n, 2), -1, dtype=np.int64),
         plain=np.zeros((n_linked, 2 * d + 2)),
         row_context=np.zeros((n_linked, d)),
-        row_values=np.zeros((n_linked, 4)),
+        row_values=np.zeros((n_linked, N_ROW_VALUES)),
         row_links=np.zeros((n_linked, 3), dtype=np.int64),
         row_ends=np.zeros((n_linked, 3), dtype=np.int64),
         free_rows=np.zeros(2 + n_linked, dtype=np.int64),

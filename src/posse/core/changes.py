@@ -30,9 +30,11 @@ from posse.core.store import (
     LAST,
     MOMENT,
     N_TOTALS,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
+    SPREAD,
     SQUARES,
     TIME,
     Store,
@@ -41,7 +43,7 @@ from posse.core.store import (
     totals_at,
 )
 from posse.families.links import FAINTEST
-from posse.families.sites import NUMBER, site
+from posse.families.sites import NUMBER, site_of_part
 from posse.types import Array, BoolArray, IntArray
 
 
@@ -76,22 +78,24 @@ def count_news(numbers: Array, news: int, serials: int, now: float) -> None:
 
 @inlined
 def learn_row(
-    store: Store, work: Work, numbers: Array, task: int, arm: int, x: Array, reward: float, now: float, is_open: bool
-) -> tuple[int, float]:
+    store: Store, work: Work, numbers: Array, task: int, arm: int, x: Array, reward: float, now: float, is_open: bool,
+    offset: float, spread: float,
+) -> tuple[int, float]:  # fmt: skip
     """Learn one reward of a pair that has a slot; return where its row is kept, or -1, and the log of its decay.
 
-    A reward from before the latest one counts as if it had come just now, whatever else its pair has seen.
+    A reward from before the latest one counts as if it had come just now, whatever else its pair has seen. Something
+    else that adds N(offset, spread) to its predictor is left to the caller, but for its variance; numbers have none.
     """
     d, slot, row = x.shape[0], store.slot[task, arm], -1
     now = max(now, numbers[CLOCK])
     age(store, work, slot, task, arm, now, 0.0)
     mean, variance = believe(store, work, slot, arm, task, x)
-    w, h = site(store.family, reward, 1.0, mean, variance)
+    w, h = site_of_part(store.family, reward, 1.0, mean, variance, offset, spread)
     change_site(store, work, slot, arm, x, w, h)
     count_reward(store.pairs, slot, d, reward, w)
     count_news(numbers, 1, 1, now)
     if store.family != NUMBER:
-        row = keep_row(store, slot, int(numbers[SERIALS]), is_open, x, reward, w, h)
+        row = keep_row(store, slot, int(numbers[SERIALS]), is_open, x, reward, w, h, offset, spread)
         add_plain(store.plain[slot], x, reward)
     return row, store.pairs[slot, totals_at(d) + DECAY]
 
@@ -103,7 +107,7 @@ def learn_one(
     summed_at: Array, owner: IntArray, plain: Array, row_context: Array, row_values: Array, row_links: IntArray,
     row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array, through: Array,
     column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array, numbers: Array,
-    task: int, arm: int, x: Array, reward: float, now: float, is_open: bool,
+    task: int, arm: int, x: Array, reward: float, now: float, is_open: bool, offset: float, spread: float,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Learn one reward as :func:`learn_row` does, and return its serial too; arrays cost less to pass than tuples."""
     store = Store(
@@ -111,7 +115,7 @@ def learn_one(
         summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
     )  # fmt: skip
     work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
-    row, decay = learn_row(store, work, numbers, task, arm, x, reward, now, is_open)
+    row, decay = learn_row(store, work, numbers, task, arm, x, reward, now, is_open, offset, spread)
     return row, decay, int(numbers[SERIALS])
 
 
@@ -123,7 +127,7 @@ def learn_rows(
     """Learn rows one after another; write the logs of decays, and where each row is kept."""
     for n in range(rewards.shape[0]):
         kept[n], decay[n] = learn_row(
-            store, work, numbers, tasks[n], arms[n], contexts[n], rewards[n], times[n], is_open
+            store, work, numbers, tasks[n], arms[n], contexts[n], rewards[n], times[n], is_open, 0.0, 0.0
         )
 
 
@@ -182,7 +186,7 @@ def replace_reward(
     before = weight * values[PRECISION]
     change_site(store, work, slot, arm, x, -before, -weight * values[MOMENT])
     mean, variance = believe(store, work, slot, arm, task, x)
-    w, h = site(store.family, new, weight, mean, variance)
+    w, h = site_of_part(store.family, new, weight, mean, variance, values[OFFSET], values[SPREAD])
     change_site(store, work, slot, arm, x, w, h)
     totals[INFORMATION] += w - before
     values[REWARD], values[PRECISION], values[MOMENT] = new, w / weight, h / weight

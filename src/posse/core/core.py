@@ -66,10 +66,12 @@ from posse.core.store import (
     FIRST,
     MOMENT,
     NEXT,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
     SERIAL,
+    SPREAD,
     beliefs_of,
     totals_at,
 )
@@ -494,14 +496,20 @@ class Core:
             del self.free_slots[len(self.free_slots) - reused :]
             numbers[N_SLOTS] = last
 
-    def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
-        """Learn a reward; one that is open waits for another that takes its place."""
+    def learn(
+        self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False, offset: float = 0.0,
+        spread: float = 0.0,
+    ) -> Receipt:  # fmt: skip
+        """Learn a reward; one that is open waits for another that takes its place.
+
+        Of clicks and counts, ``offset`` and ``spread`` are mean and variance of what else adds to the predictor.
+        """
         self.prepare_one(task, arm)
         if self.forgetting.watches and self.watching and not is_open:
-            self._watch(task, arm, x, reward, now, None)
+            self._watch(task, arm, x, reward, now, None, offset, spread)
         if self._running is not None:
             self._running.touch(self._state.store, self._state.store.slot[task, arm])
-        row, decay, serial = learn_one(*self._learning, task, arm, x, reward, now, is_open)
+        row, decay, serial = learn_one(*self._learning, task, arm, x, reward, now, is_open, offset, spread)
         if is_open:
             self._state.numbers[WAITING] += 1.0
         return Receipt(task, arm, x, reward, decay, row, serial)
@@ -611,14 +619,15 @@ class Core:
                 self.ensure_fresh()
 
     def _watch(
-        self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None
-    ) -> None:
+        self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None,
+        offset: float = 0.0, spread: float = 0.0,
+    ) -> None:  # fmt: skip
         """Compare a reward with what is believed; a failure is logged, and the reward is learned all the same.
 
         ``site`` are precision and moment of the reward if it was learned already: then with what the others say.
         """
         try:
-            before = self._believed(task, arm, x, now, site)
+            before = self._believed(task, arm, x, now, site, offset, spread)
             event = None if before is None else self.forgetting.watch(now, task, arm, x, reward, before)
             if event is not None and not self.deferred:
                 self.apply(event)
@@ -627,7 +636,9 @@ class Core:
         except Exception:
             logger.exception("a reward could not be compared with what was believed; it is learned all the same")
 
-    def _believed(self, task: int, arm: int, x: Array, now: float, site: tuple[float, float] | None) -> Believed | None:
+    def _believed(
+        self, task: int, arm: int, x: Array, now: float, site: tuple[float, float] | None, offset: float, spread: float
+    ) -> Believed | None:
         """Return what is believed about a predictor, of a pair with or without one of its sites; None: not finite."""
         store, d, out = self.state.store, x.size, np.empty(4)
         decide.compare_one(beliefs_of(store), self._buffers, task, arm, x, now, out)
@@ -639,10 +650,10 @@ class Core:
         if not np.isfinite(out).all():
             return None
         centre = store.known[task] @ store.shared[arm, -1].reshape(-1, d)
-        mean, sd, of_stranger, sd_of_stranger = out.tolist()
-        return Believed(
-            mean, sd, of_stranger, sd_of_stranger, centre, store.prior[arm, d + 1 :], float(store.noise[arm])
-        )
+        if spread > 0.0:
+            out[::2] += offset
+            out[1::2] = np.sqrt(out[1::2] ** 2 + spread)
+        return Believed(*out.tolist(), centre, store.prior[arm, d + 1 :], float(store.noise[arm]), offset, spread)
 
     def apply(self, event: Event) -> None:
         """Let what was noticed here or elsewhere count; without task and half-life the task is not known here."""
@@ -728,10 +739,12 @@ class Core:
         # Where much of what is believed is of rewards that wait, others in their place are no change of the world.
         if self.forgetting.watches and self.watching and waiting <= MOST_WAITING * numbers[TOTAL]:
             weight = math.exp(store.pairs[slot, totals_at(x.size) + DECAY] - decay)
-            site = weight / store.noise[arm], weight * reward / store.noise[arm]
+            site, rest = (weight / store.noise[arm], weight * reward / store.noise[arm]), (0.0, 0.0)
             if self._family != NUMBER:
-                site = weight * store.row_values[row, PRECISION], weight * store.row_values[row, MOMENT]
-            self._watch(task, arm, x, reward, self.now, site)
+                values = store.row_values[row]
+                site = weight * values[PRECISION], weight * values[MOMENT]
+                rest = float(values[OFFSET]), float(values[SPREAD])
+            self._watch(task, arm, x, reward, self.now, site, *rest)
         if self._family != NUMBER:
             store = self.state.store
             if self._running is not None:

@@ -18,10 +18,12 @@ from posse.core.store import (
     MOMENT,
     N_TOTALS,
     NEXT,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
     SERIAL,
+    SPREAD,
     SQUARES,
     Store,
     totals_at,
@@ -67,7 +69,7 @@ def merge_slots(
             values, links = other.row_values[row], other.row_links[row]
             new = keep_row(
                 store, mine[n], serials + links[SERIAL], links[OPEN] > 0, other.row_context[row], values[REWARD],
-                values[PRECISION], values[MOMENT],
+                values[PRECISION], values[MOMENT], values[OFFSET], values[SPREAD],
             )  # fmt: skip
             store.row_values[new, DECAY_AT] = values[DECAY_AT] + decays[place]
             rows[row] = new

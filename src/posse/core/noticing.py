@@ -56,6 +56,8 @@ class Believed(NamedTuple):
     centre: Array  # (d,) mean of the coefficients of a new task
     covariance: Array  # (d, d) of the population
     noise: float
+    offset: float = 0.0  # mean and variance of what else adds to the predictor
+    spread: float = 0.0
 
 
 class OfNumbers:

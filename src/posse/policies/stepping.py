@@ -107,7 +107,7 @@ def choose_arm(model: Model, task: int, x: Array, step: int, draws: Array) -> in
 def learn_reward(model: Model, task: int, arm: int, x: Array, reward: float) -> None:
     """Learn one reward."""
     model.clock[0] += 1.0
-    learn_row(model.store, model.work, model.numbers, task, arm, x, reward, model.clock[0], False)
+    learn_row(model.store, model.work, model.numbers, task, arm, x, reward, model.clock[0], False, 0.0, 0.0)
 
 
 @compiled
