@@ -24,15 +24,15 @@ def lived(seed, tasks, names):
 
 def state_of(shop):
     """Return what callers see of names and counts, and sums by name."""
-    fleet, residuals = shop.fleet, shop.residuals
-    tasks, arms, sums = residuals.pairs
+    fleet, said = shop.fleet, shop.fleet.core.residuals.arrays()
+    (owner, sums), of_arms = (said[f"residuals.{name}"] for name in ("owner", "sums")), said["residuals.arms"]
+    now = sums[:, :2] * np.exp(of_arms[owner[:, 1], 3] - sums[:, 2])[:, None]
     pairs = {
         (fleet.names.tasks.label(task), shop.labels.label(arm)): np.round(own, 9).tolist()
-        for task, arm, own in zip(tasks.tolist(), arms.tolist(), sums.T, strict=True)
+        for (task, arm), own in zip(owner.tolist(), now, strict=True)
     }
-    totals = np.stack([np.bincount(arms, weights=own, minlength=len(shop.labels)) for own in sums])
-    np.testing.assert_allclose(residuals.totals(len(shop.labels)), totals, rtol=1e-9, atol=1e-12)
-    assert set(shop.used) == set(shop.labels.numbers.values())
+    totals = np.stack([np.bincount(owner[:, 1], weights=own, minlength=len(shop.labels)) for own in now.T], axis=1)
+    np.testing.assert_allclose(of_arms[:, :2], totals, rtol=1e-9, atol=1e-12)
     stats = fleet.statistics
     learned = {
         task: np.round([*stats.moment[0, place], stats.count[0, place]], 9).tolist()

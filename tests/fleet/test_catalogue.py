@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
-from posse import Catalogue
+from posse import Catalogue, Posse
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict, UnknownDecision
 from posse.logs import check_log, read_log
 
@@ -127,7 +127,7 @@ def test_a_loaded_catalogue_decides_like_the_saved_one(tmp_path):
 
 def test_a_file_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
     catalogue = taught(20)
-    catalogue.residuals.variance = -1.0
+    catalogue.fleet.core.residuals.variance = -1.0
     catalogue.save(tmp_path / "shop.posse")
     with pytest.raises(DamagedFile, match="variance of residuals"):
         Catalogue.load(tmp_path / "shop.posse")
@@ -137,13 +137,19 @@ def test_what_a_forgotten_task_has_taught_is_gone():
     catalogue = taught()
     waiting = catalogue.decide("t1", [0.1, 0.2], arms_of())
     number = catalogue.fleet.names.tasks.get("t1")
-    of_task, arms, sums = (part.copy() for part in catalogue.residuals.pairs)
+    before = catalogue.fleet.core.residuals.arrays()
     catalogue.forget("t1")
 
     assert "t1" not in catalogue.tasks
-    assert number not in catalogue.residuals.pairs[0]
-    left = [np.bincount(arms[of_task != number], weights=part[of_task != number], minlength=9)[:9] for part in sums]
-    assert_allclose(catalogue.residuals.totals(9), left)
+    after = catalogue.fleet.core.residuals.arrays()
+    assert number not in after["residuals.owner"][:, 0]
+    of_others, (arms, sums) = (
+        before["residuals.owner"][:, 0] != number,
+        (before["residuals.owner"][:, 1], before["residuals.sums"]),
+    )
+    for column in range(2):
+        left = np.bincount(arms[of_others], sums[of_others, column], minlength=len(catalogue.arms))
+        assert_allclose(after["residuals.arms"][:, column], left, atol=1e-12)
     with pytest.raises(UnknownDecision, match="forgotten"):
         catalogue.reward(waiting, 1.0)
     again = Catalogue(FEATURES, ARM_FEATURES)
@@ -224,7 +230,7 @@ def test_residuals_of_arms_not_seen_for_long_are_dropped():
         assert len(catalogue.arms) <= 6  # five, and one that waits
     assert waiting.arm in catalogue.arms
     assert catalogue.reward(waiting, 1.0)
-    assert catalogue.residuals.pairs[1].max() < len(catalogue.arms)
+    assert catalogue.fleet.core.residuals.arrays()["residuals.owner"][:, 1].max() < len(catalogue.arms)
 
 
 def test_what_is_refused_changes_nothing(tmp_path):
@@ -272,12 +278,12 @@ def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
 def sums_by_name(catalogue):
     """Return the sums of every task, and what is said about residuals, by names."""
     fleet, stats = catalogue.fleet, catalogue.fleet.statistics
-    tasks, arms, sums = catalogue.residuals.pairs
+    said = fleet.core.residuals.arrays()
     return {
         **{task: stats.moment[0, place] for place, task in enumerate(fleet.tasks)},
         **{
-            (fleet.names.tasks.label(task), catalogue.labels.label(arm)): own
-            for task, arm, own in zip(tasks.tolist(), arms.tolist(), sums.T, strict=True)
+            (fleet.names.tasks.label(task), catalogue.labels.label(arm)): own[:2]
+            for (task, arm), own in zip(said["residuals.owner"].tolist(), said["residuals.sums"], strict=True)
         },
     }
 
@@ -360,7 +366,7 @@ def test_catalogues_that_cannot_be_merged_stay_as_they_are():
     numbered.decide("t", [0, 0], {7: {"price": 1, "size": 1}})
     for wrong, words in (
         (shop, "with itself"), (other, "common past"), (None, "expected a Catalogue"),
-        (shop.fleet, "expected a Catalogue to merge, got Posse"),
+        (Posse(["a"]), "expected a Catalogue to merge, got Posse"),
         (Catalogue(["x"], ARM_FEATURES), "features of this one"),
         (Catalogue(FEATURES, ["price"]), "arm_features of this one"),
         (Catalogue(FEATURES, ARM_FEATURES, interactions=False), "interactions of this one"),

@@ -206,8 +206,8 @@ def test_what_makes_no_sense_is_refused(start):
     for changes, word in (
         ({"arm_features": None}, "expected arm_features"),
         ({"arms": ["a"]}, "without arms"),
-        ({"rewards": "binary"}, "without rewards"),
-        ({"drift": "learn"}, "without drift"),
+        ({"reward_events": "last"}, "without reward_events"),
+        ({"robust": True}, "without robust"),
         ({"arm_features": ["evening"]}, "'evening' in both"),
         ({"arm_features": [{"kind": "numeric", "name": "price", "scale": "standard"}]}, "scaling"),
     ):

@@ -138,6 +138,9 @@ class Core:
         Whether tasks that are unlike the others are drawn to the population less.
     """
 
+    least_arm = 0
+    """The least number in decisions that may still get a reward."""
+
     def __init__(
         self,
         n_arms: int,
@@ -225,6 +228,16 @@ class Core:
     def n_features(self) -> int:
         """How many features a context has."""
         return int(self.state.store.prior.shape[2])
+
+    @property
+    def n_choices(self) -> int:
+        """How many arms decisions may be on."""
+        return self.n_arms
+
+    @property
+    def context_width(self) -> int:
+        """How many columns the context of a receipt has."""
+        return self.n_features
 
     @property
     def n_tasks(self) -> int:
@@ -653,7 +666,11 @@ class Core:
         if spread > 0.0:
             out[::2] += offset
             out[1::2] = np.sqrt(out[1::2] ** 2 + spread)
-        return Believed(*out.tolist(), centre, store.prior[arm, d + 1 :], float(store.noise[arm]), offset, spread)
+        mean, sd, of_stranger, sd_of_stranger = out.tolist()
+        return Believed(
+            mean, sd, of_stranger, sd_of_stranger, centre, store.prior[arm, d + 1 :], float(store.noise[arm]), offset,
+            spread,
+        )  # fmt: skip
 
     def apply(self, event: Event) -> None:
         """Let what was noticed here or elsewhere count; without task and half-life the task is not known here."""
@@ -1084,6 +1101,7 @@ class Core:
         now: float,
         receipts: Receipts | None = None,
         of_pairs: tuple[IntArray, IntArray] | None = None,
+        contexts: Array | None = None,
     ) -> Receipts | None:
         """Add sums and kept rows of another core; :meth:`ensure_fresh` is to follow.
 
@@ -1099,12 +1117,15 @@ class Core:
             Of the other's rewards that may still be replaced.
         of_pairs : tuple of int ndarray
             The other's tasks and arms of these receipts.
+        contexts : ndarray, optional
+            Of these receipts; a core whose receipts depend on itself changes them to be right here.
 
         Returns
         -------
         Receipts or None
             As they are here; a row of -1 is kept no more.
         """
+        del contexts
         theirs = other.state
         slots = slots_of(theirs, None)
         owner = theirs.store.owner[slots]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import time as clock_module
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,12 +12,13 @@ import numpy as np
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.catalogue import Catalogue
-from posse.fleet.catalogue_file import freeze_catalogue, load_catalogue
 from posse.fleet.decision import Decision
 from posse.fleet.menu import Menu
 from posse.fleet.names import Label
 from posse.fleet.replica import Learned, Replica
+from posse.fleet.residuals import CatalogueCore
 from posse.fleet.settings import require_truth_value
+from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from posse.types import Array
@@ -28,19 +29,13 @@ class CatalogueReplica(Replica):
 
     What a reward says about an arm depends on those before it, so every replica learns all of them in one order, and
     estimates the population at the places that the order determines; none is shared.
-
-    Parameters
-    ----------
-    catalogue : Catalogue
-        Declared, and without a fleet inside; this becomes it.
-    *args, **settings
-        As in :class:`Replica`.
     """
 
-    def __init__(self, *args: Any, catalogue: Catalogue, **settings: Any) -> None:
+    core_kind = CatalogueCore
+    catalogue: Catalogue
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings | {"background": False})
-        catalogue.start(self)
-        self.catalogue = catalogue
 
     @classmethod
     def new(
@@ -49,16 +44,21 @@ class CatalogueReplica(Replica):
         """Return a catalogue without rewards; ``settings`` are those of the fleet inside."""
         catalogue = Catalogue.__new__(Catalogue)
         catalogue.declare(features, arm_features, interactions, max_arms)
-        return cls(
-            arms=["reward"], features=FeatureSpec(catalogue.columns, intercept=False), catalogue=catalogue, **settings
-        )
+        return cls(arms=["reward"], features=catalogue.joint.spec, **settings).within(catalogue, start=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **_: Any) -> Self:
         """Read a file that :meth:`freeze` wrote."""
-        catalogue = load_catalogue(Catalogue, path, inside=lambda catalogue: partial(cls, catalogue=catalogue))
-        assert isinstance(catalogue.fleet, cls)
-        return catalogue.fleet
+        catalogue = Catalogue.read(path, clock_module.time, cls)
+        replica: Self = catalogue.fleet
+        return replica.within(catalogue)
+
+    def within(self, catalogue: Catalogue, *, start: bool = False) -> Self:
+        """Be the fleet inside a catalogue."""
+        if start:
+            catalogue.start(self)
+        self.catalogue = catalogue
+        return self
 
     @property
     def shares_population(self) -> bool:
@@ -91,11 +91,11 @@ class CatalogueReplica(Replica):
     def choose(self, task: Label, context: Any, menu: Menu, explore: bool = True, k: int = 1) -> list[Decision]:
         """Choose the arms of ``k`` places as :meth:`posse.Catalogue.decide` does, and store nothing."""
         require_truth_value(explore)
-        x, names = self.catalogue.features.encode(context), self.names.tasks
+        x = self.catalogue.features.encode(context)
         with self.lock:
-            number, label, first = names.get(task), names.checked(task), self.stream.decided + 1
+            first = self.stream.decided + 1
             ids = [f"{self.ledgers.own.prefix}-{first + place}" for place in range(k)]
-            _, decisions = self.catalogue.draw(number, label, x, menu, explore, ids)
+            _, decisions = self.catalogue.draw(self.catalogue.asked(task), x, menu, explore, ids)
             self.stream.decided += k
         return decisions
 
@@ -107,33 +107,59 @@ class CatalogueReplica(Replica):
         rewards: Sequence[float],
         *,
         replaces: Sequence[float | None] | None = None,
-        provisional: bool = False,  # noqa: ARG002 -- as in Replica
+        provisional: bool = False,
         applied: int | None = None,
-        catching_up: bool = False,  # noqa: ARG002
-        times: Sequence[float] | None = None,  # noqa: ARG002
+        catching_up: bool = False,  # noqa: ARG002 -- as in Replica
+        times: Sequence[float] | None = None,
         numbers: Sequence[int] | None = None,
-        first: Sequence[int | None] | None = None,  # noqa: ARG002
+        first: Sequence[int | None] | None = None,
     ) -> None:
         """Learn rewards, one by one; contexts are those of :attr:`logged_features`.
 
-        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned. Rows that
-        replace others are left to whoever learns the log again.
+        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned. A row that
+        replaces what its decision counted as while it waited does so; one that replaces a reward is left to whoever
+        learns the log again.
         """
         joint = self._joint(contexts)
-        values = [self.settings.checked_reward(value) for value in rewards]
+        values = self.settings.family.check_many(np.array(rewards, dtype=np.float64)).tolist()
         labels, items = self.names.tasks.checked_all(tasks), self.catalogue.labels.checked_all(arms)
+        moments = [self.clock() if self.fades else 0.0] * len(values) if times is None else times
         if numbers is None and applied is not None and values:
             numbers = [*[self.applied] * (len(values) - 1), applied]
+        waits = provisional or self.settings.counts_pending
         with self.lock:
             for row, value in enumerate(values):
+                at = self.applied if numbers is None else numbers[row]
+                now = float(moments[row])
                 if replaces is not None and replaces[row] is not None:
-                    self.unsettled = True
+                    self._replace_waiting(None if first is None else first[row], value, now, at)
                     continue
-                # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
-                then = (lambda: None) if numbers is None else partial(setattr, self, "applied", numbers[row])
+
+                def then(receipt: Any, at: int = at) -> None:
+                    # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
+                    self.applied = at
+                    if waits and numbers is not None:
+                        self.catalogue.waiting[at] = receipt
+
                 used = self.core.experience + 1
-                self.catalogue.learn_row(labels[row], items[row], joint[row], value, used, then)
+                self.catalogue.learn_row(
+                    labels[row], items[row], joint[row], value, now, used=used, is_open=waits, then=then
+                )
             self.applied = self.applied if applied is None else applied
+
+    def _replace_waiting(self, number: int | None, value: float, now: float, at: int) -> None:
+        """Put a reward in the place of what its decision counted as, if it waits."""
+        waiting, core = self.catalogue.waiting, self.core
+        receipt = None if number is None else waiting.get(number)
+        with defer_interrupts():
+            if receipt is None or number is None or not core.replaceable(receipt):
+                self.unsettled = True
+            else:
+                receipt = core.replace(receipt, value, now) if value != receipt.reward else receipt
+                core.close(receipt)
+                del waiting[number]
+            self.applied = at
+        core.estimate_if_due()
 
     def _joint(self, contexts: Any) -> list[Array]:
         """Return the joint features of context and arm of every row of a log."""
@@ -163,7 +189,7 @@ class CatalogueReplica(Replica):
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
         """Return a function that writes the state of now to a file, whatever is learned until then."""
-        return freeze_catalogue(self.catalogue)
+        return self.catalogue.freeze()
 
 
 def counted(count: float) -> Learned:

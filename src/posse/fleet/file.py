@@ -19,7 +19,7 @@ from posse.container import Container, open_container, write_container
 from posse.core.state import N_SLOTS, N_TASKS
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
-from posse.fleet.ledger import COLUMNS, FORGOTTEN, MOST, REWARDED, Ledger
+from posse.fleet.ledger import COLUMNS, FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.names import Label, Labels, checked_label, listed
 from posse.model.prior import Prior
 
@@ -40,6 +40,7 @@ OF_CLICKS = ("store.row_ends", "store.plain")  # by slot, too; numbers have none
 BY_ROW = ("store.row_context", "store.row_values", "store.row_links")
 BY_TASK = ("store.known", "store.given", "store.weight")  # and a last row for tasks never seen
 FREE = ("free_slots", "free_tasks", "store.free_rows")
+LISTED = ("forgetting.", "residuals.")  # how arrays begin whose lengths are their own
 OTHERS = ".others"  # says where an array is not a number: nothing known, or nothing learned yet
 KINDS = {str: "text", int: "number", None: "none"}
 
@@ -321,7 +322,7 @@ def _core_arrays(core: Core, reader: Reader, some: IntArray | None) -> dict[str,
             shape, at = (len(owner), *array.shape[1:]), slots
         elif name in BY_TASK:
             shape, at = (n_tasks + 1, *array.shape[1:]), rows
-        elif name in BY_ROW or name in FREE or name.startswith("forgetting."):
+        elif name in BY_ROW or name in FREE or name.startswith(LISTED):
             shape = (reader.length(f"core.{name}"), *array.shape[1:])
         found[name] = reader.array(f"core.{name}", shape, array.dtype, at)
         if f"core.{name}{OTHERS}" in reader.box.names:
@@ -336,7 +337,7 @@ def _core_arrays(core: Core, reader: Reader, some: IntArray | None) -> dict[str,
 
 
 def _restore_ledgers(fleet: Fleet, reader: Reader) -> None:
-    entries, d, core = reader.header["ledgers"], fleet.features.n_features, fleet.core
+    entries, d, core = reader.header["ledgers"], fleet.core.context_width, fleet.core
     if not isinstance(entries, list):
         raise reader.damaged("it has no ledgers of decisions")
     for number, entry in enumerate(entries):
@@ -349,12 +350,14 @@ def _restore_ledgers(fleet: Fleet, reader: Reader) -> None:
             for name, kind in COLUMNS.items()
         }
         gone = columns["status"] == FORGOTTEN
-        if (columns["status"] > max(FORGOTTEN, REWARDED)).any():
+        if (columns["status"] > max(FORGOTTEN, REWARDED)).any() or (
+            columns["arm"][columns["status"] == PENDING] < 0
+        ).any():
             raise reader.damaged(f"ledger{number}.status has values that mean nothing")
-        for name, n in (("task", core.n_tasks), ("arm", core.n_arms)):
+        for name, least, n in (("task", 0, core.n_tasks), ("arm", core.least_arm, core.n_choices)):
             if (columns[name][gone] != -1).any():
                 raise reader.damaged(f"ledger{number}.{name} has forgotten decisions of someone")
-            reader.within(f"ledger{number}.{name}", columns[name][~gone], 0, n)
+            reader.within(f"ledger{number}.{name}", columns[name][~gone], least, n)
         for task in np.unique(columns["task"][~gone]).tolist():
             if not fleet.names.tasks.has(task):
                 raise reader.damaged(f"ledger{number}.task has decisions of tasks without a name")

@@ -48,7 +48,7 @@ def checked_arm(fleet: Fleet, arm: Any, features: Any) -> NewArm:
 
 def new_core(fleet: Fleet) -> Core:
     """Return a core of a fleet that has learned nothing."""
-    core = fleet.settings.new_core(len(fleet.names.arms), fleet.features.n_features, fleet.known)
+    core = fleet.settings.new_core(len(fleet.names.arms), fleet.features.n_features, fleet.known, fleet.core_kind)
     core.keys = fleet.names.tasks.keys
     return core
 

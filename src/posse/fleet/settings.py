@@ -130,9 +130,9 @@ class Settings:
             shared_location=start.shared_location[arms],
         )
 
-    def new_core(self, n_arms: int, n_features: int, known: Known) -> Core:
+    def new_core(self, n_arms: int, n_features: int, known: Known, kind: type[Core] = Core) -> Core:
         """Return the core of a new fleet; ``known`` has the features of tasks and arms."""
-        return Core(
+        return kind(
             n_arms,
             n_features,
             family=self.family,
