@@ -14,7 +14,6 @@ import numpy as np
 from posse.checks import KnownKeywords, whole_number
 from posse.core.propensity import score_columns
 from posse.core.rule import action_probabilities, pick
-from posse.core.state import Receipt
 from posse.errors import InvalidValue, PosseError
 from posse.families import Rewards
 from posse.features import FeatureSpec
@@ -25,7 +24,7 @@ from posse.fleet.joint import JointFeatures
 from posse.fleet.late import expire
 from posse.fleet.ledger import FORGOTTEN, PENDING, Pending
 from posse.fleet.menu import Menu, read_menu
-from posse.fleet.names import Active, Label, Labels, require_one_by_one
+from posse.fleet.names import Active, Label, Labels
 from posse.fleet.notes import Notes, decision_records
 from posse.fleet.overview import Coefficients
 from posse.fleet.posse import Posse
@@ -176,11 +175,15 @@ background, clock, log
         self.interactions = joint.interactions
         self.max_arms = whole_number(max_arms, "max_arms", at_least=1)
         self.labels = Labels("arm")
-        self.waiting: dict[int, Receipt] = {}
-        """What decisions of a log elsewhere count as until their reward comes, by number."""
 
     def start(self, fleet: Fleet) -> None:
         """Have a fleet inside, of which this is a component: it saves the names of arms."""
+        if fleet.settings.counts_pending:
+            raise InvalidValue(
+                "expected count_pending=False with absent_reward in a catalogue, got True: what a decision counts as "
+                "while it waits would be divided between its task and its arm, and so would rewards after it; pass "
+                "count_pending=False, and a time_to_live within which rewards come"
+            )
         self.fleet: Any = fleet
         fleet.components = (*fleet.components, self)
 
@@ -447,7 +450,7 @@ background, clock, log
     # Of clicks and counts the last 40 rewards of a task can be corrected; how rewards since then were divided between
     # coefficients and residuals stays as it was.
     reward, correct, reward_many = _inside(Posse.reward), _inside(Posse.correct), _inside(Posse.reward_many)
-    made, refresh = _inside(Posse.made), _inside(Posse.refresh)
+    made, refresh, forget = _inside(Posse.made), _inside(Posse.refresh), _inside(Posse.forget)
 
     def pending(self) -> list[Pending]:
         """Return the decisions that wait for a reward, the oldest first, as :meth:`posse.Posse.pending` does."""
@@ -497,12 +500,12 @@ background, clock, log
         return len(y)
 
     def learn_row(
-        self, task: Label, arm: Label, joint: Array, value: float, now: float, *, used: int, is_open: bool = False,
-        then: Callable[[Any], object] = lambda _: None,
+        self, task: Label, arm: Label, joint: Array, value: float, now: float, *, used: int,
+        then: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
         """Learn the reward of a decision that was made elsewhere; the lock must be held.
 
-        ``used`` is when that was, in decisions; ``then`` is called with the receipt, together with the change.
+        ``used`` is when that was, in decisions; ``then`` is called together with the change.
         """
         fleet, core = self.fleet, self.fleet.core
         (number,), new = fleet.names.tasks.numbered(core, [task])
@@ -510,20 +513,11 @@ background, clock, log
         (arm_number,), take = self._numbered([arm], used)
         core.prepare_one(int(number), int(arm_number))
         with defer_interrupts():
-            receipt = core.learn(int(number), int(arm_number), joint, value, now, is_open=is_open)
+            core.learn(int(number), int(arm_number), joint, value, now)
             fleet.names.tasks.take_new(core, new)
             take()
-            then(receipt)
-        core.estimate_if_due(provisional=is_open)
-
-    def forget(self, *tasks: Label) -> None:
-        """Remove all data of some tasks, as if they had never been; the population is learned again without them."""
-        names = self.fleet.names.tasks
-        with self.fleet.lock:
-            require_one_by_one(tasks)
-            numbers = {names.get(task) for task in tasks}
-            self.fleet.forget(*tasks)
-            self.waiting = {at: receipt for at, receipt in self.waiting.items() if receipt.task not in numbers}
+            then()
+        core.estimate_if_due()
 
     def merge(self, other: Catalogue) -> None:
         """Add what another catalogue has learned to this one; the other stays as it is.
@@ -575,7 +569,7 @@ background, clock, log
         if len(self.labels) + more <= self.max_arms:
             return
         ledgers, core, held = list(self.fleet.ledgers), self.fleet.core, not self.fleet.settings.count_pending
-        waiting = {receipt.arm for receipt in self.waiting.values()}
+        waiting: set[int] = set()
         for one in ledgers:
             status = one.status[one.live]
             waiting.update(one.arm[one.live][(status == PENDING) | (held & (status < FORGOTTEN))].tolist())
@@ -587,11 +581,10 @@ background, clock, log
         labels.take([self.labels.label(old) for old in kept], range(len(kept)))
         residuals = core.residuals.without(core.residuals.of_arms(numbers), numbers)
         columns = [numbers[one.arm] for one in ledgers]  # -1 stays -1
-        others = {at: receipt._replace(arm=int(numbers[receipt.arm])) for at, receipt in self.waiting.items()}
         with defer_interrupts():
             for ledger, column in zip(ledgers, columns, strict=True):
                 ledger.arm = column
-            self.labels, core.residuals, self.waiting = labels, residuals, others
+            self.labels, core.residuals = labels, residuals
 
     # Files.
 
@@ -606,31 +599,13 @@ background, clock, log
             return freeze_fleet(self.fleet, kind=KIND, more=more)
 
     def arrays(self) -> dict[str, Any]:
-        """Return the names of arms and decisions that wait in a log, for a file."""
-        rows, n = list(self.waiting.values()), len(self.waiting)
-        whole = [(at, one.task, one.arm, one.row, one.serial) for at, one in self.waiting.items()]
-        return label_arrays(self.labels, "item") | {
-            "waiting.numbers": np.array(whole, dtype=np.int64).reshape(n, 5),
-            "waiting.values": np.array([(one.reward, one.decay) for one in rows]).reshape(n, 2),
-            "waiting.context": np.array([one.context for one in rows]).reshape(n, self.fleet.core.context_width),
-        }
+        """Return the names of arms, for a file."""
+        return label_arrays(self.labels, "item")
 
     def take(self, reader: Reader) -> None:
-        """Have again the names and decisions of a file."""
-        core, m = self.fleet.core, reader.length("waiting.numbers")
-        n = core.n_choices
+        """Have again the names of a file."""
+        n = self.fleet.core.n_choices
         self.labels.take(reader.labels("item", reader.header["items"], n), range(n))
-        values, context = (
-            reader.array(f"waiting.{name}", (m, width))
-            for name, width in (("values", 2), ("context", core.context_width))
-        )
-        whole = reader.array("waiting.numbers", (m, 5), np.int64)
-        for (at, task, arm, row, serial), (reward, decay), x in zip(
-            whole.tolist(), values.tolist(), context, strict=True
-        ):
-            self.waiting[at] = Receipt(task, arm, x, reward, decay, row, serial)
-            if not (0 <= task < core.n_tasks and 0 <= arm < n and core.replaceable(self.waiting[at])):
-                raise reader.damaged("it has decisions that count, but are not among what was learned")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, at once or not at all; no pickle."""

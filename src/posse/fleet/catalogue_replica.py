@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time as clock_module
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,7 +19,6 @@ from posse.fleet.names import Label
 from posse.fleet.replica import Learned, Replica
 from posse.fleet.residuals import CatalogueCore
 from posse.fleet.settings import require_truth_value
-from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from posse.types import Array
@@ -107,18 +107,17 @@ class CatalogueReplica(Replica):
         rewards: Sequence[float],
         *,
         replaces: Sequence[float | None] | None = None,
-        provisional: bool = False,
+        provisional: bool = False,  # noqa: ARG002 -- as in Replica
         applied: int | None = None,
-        catching_up: bool = False,  # noqa: ARG002 -- as in Replica
+        catching_up: bool = False,  # noqa: ARG002
         times: Sequence[float] | None = None,
         numbers: Sequence[int] | None = None,
-        first: Sequence[int | None] | None = None,
+        first: Sequence[int | None] | None = None,  # noqa: ARG002
     ) -> None:
         """Learn rewards, one by one; contexts are those of :attr:`logged_features`.
 
-        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned. A row that
-        replaces what its decision counted as while it waited does so; one that replaces a reward is left to whoever
-        learns the log again.
+        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned. Rows that
+        replace others are left to whoever learns the log again.
         """
         joint = self._joint(contexts)
         values = self.settings.family.check_many(np.array(rewards, dtype=np.float64)).tolist()
@@ -126,40 +125,16 @@ class CatalogueReplica(Replica):
         moments = [self.clock() if self.fades else 0.0] * len(values) if times is None else times
         if numbers is None and applied is not None and values:
             numbers = [*[self.applied] * (len(values) - 1), applied]
-        waits = provisional or self.settings.counts_pending
         with self.lock:
             for row, value in enumerate(values):
-                at = self.applied if numbers is None else numbers[row]
-                now = float(moments[row])
                 if replaces is not None and replaces[row] is not None:
-                    self._replace_waiting(None if first is None else first[row], value, now, at)
+                    self.unsettled = True
                     continue
-
-                def then(receipt: Any, at: int = at) -> None:
-                    # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
-                    self.applied = at
-                    if waits and numbers is not None:
-                        self.catalogue.waiting[at] = receipt
-
-                used = self.core.experience + 1
-                self.catalogue.learn_row(
-                    labels[row], items[row], joint[row], value, now, used=used, is_open=waits, then=then
-                )
+                # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
+                then = (lambda: None) if numbers is None else partial(setattr, self, "applied", numbers[row])
+                now, used = float(moments[row]), self.core.experience + 1
+                self.catalogue.learn_row(labels[row], items[row], joint[row], value, now, used=used, then=then)
             self.applied = self.applied if applied is None else applied
-
-    def _replace_waiting(self, number: int | None, value: float, now: float, at: int) -> None:
-        """Put a reward in the place of what its decision counted as, if it waits."""
-        waiting, core = self.catalogue.waiting, self.core
-        receipt = None if number is None else waiting.get(number)
-        with defer_interrupts():
-            if receipt is None or number is None or not core.replaceable(receipt):
-                self.unsettled = True
-            else:
-                receipt = core.replace(receipt, value, now) if value != receipt.reward else receipt
-                core.close(receipt)
-                del waiting[number]
-            self.applied = at
-        core.estimate_if_due()
 
     def _joint(self, contexts: Any) -> list[Array]:
         """Return the joint features of context and arm of every row of a log."""

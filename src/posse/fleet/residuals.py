@@ -309,7 +309,7 @@ class CatalogueCore(Core):
 
     def replaceable(self, receipt: Receipt) -> bool:
         """Return whether the reward of a receipt can still be replaced; not if the arm was dropped."""
-        return receipt.arm >= 0 and super().replaceable(self._inner(receipt))
+        return receipt.arm >= 0 and super().replaceable(receipt._replace(arm=0))
 
     def replace(self, receipt: Receipt, reward: float, now: float) -> Receipt:
         """Put another reward in the place of one that was learned, for the task and the arm."""
