@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
 from posse import Catalogue, Posse
+from posse.core.forgetting import share_left
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict, UnknownDecision
 from posse.logs import check_log, read_log
 
@@ -79,6 +80,148 @@ def test_one_reward_is_learned_exactly(monkeypatch):
     assert before.sd["a"] ** 2 == pytest.approx(phi["a"] @ covariance @ phi["a"] + own)
     # Their correlation after it is not kept, so what is certain is a little less than it could be.
     assert after.sd["a"] ** 2 >= before.sd["a"] ** 2 - before.sd["a"] ** 4 / total
+
+
+FAMILIES = ("number", "binary", "count")
+
+
+def exact(family, centre, variances, rows):
+    """Return mean and sd of expected rewards of two arms: an intercept and a residual each, by a grid or by algebra."""
+    if family == "number":
+        design = np.array([[1.0, place == 0, place == 1] for place, _ in rows])
+        precision = np.diag(1.0 / variances) + design.T @ design
+        moment = design.T @ np.array([value for _, value in rows]) + np.array([centre / variances[0], 0.0, 0.0])
+        mean, both = np.linalg.solve(precision, moment), np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
+        return both @ mean, np.sqrt(np.diagonal(both @ np.linalg.inv(precision) @ both.T))
+    grid = np.linspace(-5, 5, 121)
+    common, *own = np.meshgrid(*(np.sqrt(variance) * grid for variance in variances), indexing="ij")
+    predictors = [centre + common + one for one in own]
+    log = -0.5 * ((grid**2)[:, None, None] + (grid**2)[:, None] + grid**2)
+    for place, value in rows:
+        eta = predictors[place]
+        log = log + value * eta - (np.logaddexp(0.0, eta) if family == "binary" else np.exp(eta))
+    weights = np.exp(log - log.max())
+    rates = [1 / (1 + np.exp(-eta)) if family == "binary" else np.exp(eta) for eta in predictors]
+    means = [np.average(rate, weights=weights) for rate in rates]
+    return means, [
+        np.sqrt(np.average((rate - mean) ** 2, weights=weights)) for rate, mean in zip(rates, means, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_beliefs_are_near_the_exact_posterior_of_coefficients_and_residuals(monkeypatch, family):
+    catalogue = Catalogue([], ["price"], seed=1, rewards=family)
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)  # the population stays as it is
+    start, rng, rows = catalogue.coefficients("never seen"), np.random.default_rng(1), []
+    for _ in range(40):
+        place = int(rng.integers(2))
+        value = float(rng.poisson([1.6, 0.4][place])) if family == "count" else float(rng.random() < [0.6, 0.3][place])
+        catalogue.reward(catalogue.decide("t", [], {"ab"[place]: [0.0]}), value)
+        rows.append((place, value))
+    variances = np.array([start.covariance["reward"][0, 0], *[catalogue.residual_sd**2] * 2])
+    found = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+    for arm, mean, sd in zip("ab", *exact(family, start.mean["reward"][0], variances, rows), strict=True):
+        assert abs(found.mean[arm] - mean) < 0.4 * sd
+        assert 0.9 * sd < found.sd[arm] < 1.5 * sd  # the correlation of the two is not kept
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("drift", [None, 3.0])
+def test_a_corrected_reward_counts_as_if_it_had_been_right(family, drift):
+    rng, clock = np.random.default_rng(4), [1000.0]
+    right, wrong = (
+        Catalogue(FEATURES, ARM_FEATURES, seed=3, rewards=family, drift=drift, clock=lambda: clock[0]) for _ in range(2)
+    )
+    for row in range(41):
+        clock[0] += 3600.0
+        context, value = rng.normal(size=2), float(rng.integers(2))
+        made = [one.decide(f"t{row % 3}", context, arms_of().head(3)) for one in (right, wrong)]
+        assert made[0][1:] == made[1][1:]
+        if row < 40:
+            assert all(one.reward(decision, value) for one, decision in zip((right, wrong), made, strict=True))
+    for one in (right, wrong):
+        one.fleet.core.growth = np.inf  # estimates in between would see another reward
+    right.reward(made[0], 1.0)
+    assert [wrong.correct(made[1], value) for value in (0.0, 3.0 if family != "binary" else 0.0, 1.0, 1.0)] == [
+        True, family != "binary", True, False,
+    ]  # fmt: skip
+    within = 1e-6 if family == "number" else 0.1  # sites are made again in turns
+    for task in ("t0", "t1", "never seen"):
+        found, expected = (one.expected(task, [0.3, 0.1], arms_of()) for one in (wrong, right))
+        for arm, sd in expected.sd.items():
+            assert abs(found.mean[arm] - expected.mean[arm]) < within * sd
+            assert found.sd[arm] == pytest.approx(sd, rel=within)
+
+
+def test_one_reward_fades_with_its_half_life(monkeypatch):
+    now, day = [1000.0], 86400.0
+    catalogue = Catalogue([], ["price"], seed=1, drift=2.0, clock=lambda: now[0])
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)
+    before = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+    own, noise = catalogue.residual_sd**2, catalogue.noise_sd**2
+    variance = before.sd["a"] ** 2 - own
+    catalogue.reward(catalogue.decide("t", [], {"a": [0.0]}), 2.5)
+    for days in (0.0, 1.0, 7.0):
+        now[0] = 1000.0 + days * day
+        found = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+        left = share_left(noise / (noise + variance), days / 2.0)
+        residual = 2.5 * own / (own + (noise + variance) / left)
+        assert found.mean["a"] - found.mean["b"] == pytest.approx(residual)
+
+
+def test_a_world_that_drifts_is_followed():
+    """Arms that were good become bad: with a half-life that is noticed, without one it is not."""
+    errors = {}
+    for drift in (None, 5.0):
+        now, rng = [1e6], np.random.default_rng(2)
+        catalogue = Catalogue([], ["price"], seed=1, drift=drift, clock=lambda now=now: now[0])
+        for row in range(400):
+            now[0] += 8640.0  # 40 days in all
+            arm, sign = "ab"[row % 2], 1.0 if row < 300 else -1.0
+            value = sign * {"a": 1.0, "b": -1.0}[arm] + 0.5 * rng.normal()
+            catalogue.reward(catalogue.decide(f"t{row % 5}", [], {arm: [0.0]}), value)
+        found = catalogue.expected("never seen", [], {"a": [0.0], "b": [0.0]}).mean
+        errors[drift] = abs(found["b"] - found["a"] - 2.0)
+    assert errors[5.0] < 0.5 * errors[None]
+
+
+def test_without_a_reward_the_absent_one_is_learned_when_the_time_is_over():
+    now, believed = [1000.0], []
+    for absent in (None, 0.0):
+        now[0] = 1000.0
+        settings = {} if absent is None else {"absent_reward": absent, "count_pending": False}
+        catalogue = Catalogue(
+            FEATURES, ARM_FEATURES, rewards="binary", seed=3, clock=lambda: now[0], time_to_live=60.0, **settings
+        )
+        made = [catalogue.decide(f"t{row % 3}", [0.1 * row, 0.2], arms_of(), explore=False) for row in range(9)]
+        rewarded = made if absent is None else made[::3]
+        assert catalogue.reward_many(rewarded, [float(one in made[::3]) for one in rewarded]) == len(rewarded)
+        assert catalogue.n_rewards == (9 if absent is None else 0)
+        now[0] += 61.0
+        assert catalogue.pending() == []
+        assert catalogue.n_rewards == 9
+        believed.append(np.array([*catalogue.expected("t1", [0.3, 0.1], arms_of()).mean.values()]))
+    assert_allclose(*believed, rtol=1e-6)
+    with pytest.raises(InvalidValue, match="count_pending=False with absent_reward in a catalogue"):
+        Catalogue(FEATURES, ARM_FEATURES, absent_reward=0.0)
+
+
+def test_a_table_is_learned_in_the_order_of_its_times():
+    rng, n = np.random.default_rng(3), 30
+    table = pl.DataFrame(
+        {
+            "task": [f"t{row % 3}" for row in range(n)], "arm": [f"a{row % 4}" for row in range(n)],
+            "x": rng.normal(size=n), "y": rng.normal(size=n), "price": rng.normal(size=n), "size": rng.normal(size=n),
+            "reward": rng.normal(size=n), "when": 1e6 + 3600.0 * np.arange(n),
+        }
+    )  # fmt: skip
+    shops = [Catalogue(FEATURES, ARM_FEATURES, seed=1, drift=3.0, clock=lambda: 2e6) for _ in range(2)]
+    for shop, rows in zip(shops, (table, table.sample(fraction=1.0, shuffle=True, seed=5)), strict=True):
+        assert shop.learn_many(rows, time="when") == n
+    assert shops[0].expected("t1", [0.1, 0.2], arms_of()) == shops[1].expected("t1", [0.1, 0.2], arms_of())
+    assert shops[0].n_rewards < n
+    with pytest.raises(InvalidValue, match="with drift for time"):
+        Catalogue(FEATURES, ARM_FEATURES).learn_many(table, time="when")
 
 
 def test_arms_never_seen_are_judged_by_their_features():

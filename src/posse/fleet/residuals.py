@@ -286,18 +286,14 @@ class CatalogueCore(Core):
         scale, shift, rest = 1.0, 0.0, {"offset": float(residual), "spread": float(own)}
         if code == NUMBER:
             scale, shift, rest = math.sqrt(noise / (noise + own)), float(residual), {}
-        learn = partial(
-            super().learn, task, 0, scale * joint, scale * (reward - shift), now, is_open=is_open, **rest
-        )  # fmt: skip
+        context = np.concatenate([joint, [shift, scale, *site, 0.0]])
+        learn = partial(super().learn, task, 0, scale * joint, scale * (reward - shift), now, is_open=is_open, **rest)
         receipts: list[Receipt] = []
-        decayed: list[float] = []
-        finish(
-            [
-                lambda: receipts.append(learn()),
-                lambda: decayed.append(self.residuals.add(task, arm, site, age)),
-            ]
-        )
-        context = np.concatenate([joint, [shift, scale, *site, decayed[0]]])
+
+        def add() -> None:
+            context[-1] = self.residuals.add(task, arm, site, age)
+
+        finish([lambda: receipts.append(learn()), add])
         return receipts[0]._replace(arm=arm, context=context, reward=reward)
 
     def _inner(self, receipt: Receipt) -> Receipt:
@@ -313,28 +309,22 @@ class CatalogueCore(Core):
 
     def replace(self, receipt: Receipt, reward: float, now: float) -> Receipt:
         """Put another reward in the place of one that was learned, for the task and the arm."""
-        inner, d, replaced, sites = self._inner(receipt), self.n_features, [receipt], np.zeros((2, 2))
-        more = receipt.context[d:].copy()
-        value, since = float(more[SCALE]) * (reward - float(more[SHIFT])), float(more[DECAYED_AT])
-        old = float(more[SITE]), float(more[SITE_MOMENT])
+        inner, d, replaced, context = self._inner(receipt), self.n_features, [receipt], receipt.context.copy()
+        shift, scale, *old, since = context[d:].tolist()
+        new, value, age = list(old), scale * (reward - shift), self.age(now)
 
         def replace() -> None:
             replaced[0] = super(CatalogueCore, self).replace(inner, value, now)
-            sites[0] = sites[1] = old
 
         def site() -> None:
-            age = self.age(now)
-            sites[1] = self._other_site(replaced[0], receipt.arm, receipt.reward, reward, old, since, age)
+            new[:] = self._other_site(replaced[0], receipt.arm, receipt.reward, reward, (old[0], old[1]), since, age)
 
         def change() -> None:
-            information, moment = (sites[1] - sites[0]).tolist()
-            self.residuals.add(receipt.task, receipt.arm, (information, moment), self.age(now), since)
+            context[d + SITE], context[d + SITE_MOMENT] = new
+            self.residuals.add(receipt.task, receipt.arm, (new[0] - old[0], new[1] - old[1]), age, since)
 
         finish([replace, site, change])
-        more[SITE], more[SITE_MOMENT] = sites[1]
-        return replaced[0]._replace(
-            arm=receipt.arm, context=np.concatenate([receipt.context[:d], more]), reward=reward
-        )  # fmt: skip
+        return replaced[0]._replace(arm=receipt.arm, context=context, reward=reward)
 
     def _other_site(
         self, replaced: Receipt, arm: int, before: float, reward: float, old: tuple[float, float], since: float,
