@@ -315,7 +315,7 @@ background, clock, log
                 if fleet.notes is not None:
                     known = dict(zip(self.features.names, self.features.raw(context), strict=True))
                     contexts = [(known, menu.logged(chosen[:place])) for place in range(places)]
-                joint = self._with_space(menu.encoded[chosen] @ self.joint.at(x).T)
+                joint = list(np.pad(menu.encoded[chosen] @ self.joint.at(x).T, ((0, 0), (0, N_MORE))))
                 record_all(
                     fleet, asked, joint, arms.tolist(), decisions, contexts, now, ranking=k is not None, then=take
                 )
@@ -393,10 +393,6 @@ background, clock, log
                 residuals.use(numbers, when)
 
         return numbers, take
-
-    def _with_space(self, joint: Array) -> list[Array]:
-        """Return joint features with the columns that a receipt has besides."""
-        return list(np.concatenate([joint, np.zeros((len(joint), N_MORE))], axis=1))
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
@@ -573,13 +569,13 @@ background, clock, log
         for one in ledgers:
             status = one.status[one.live]
             waiting.update(one.arm[one.live][(status == PENDING) | (held & (status < FORGOTTEN))].tolist())
-        latest = core.residuals.latest(int(SPARED * max(self.max_arms - more, 0)))
+        latest = np.argsort(-core.residuals.used, kind="stable")[: int(SPARED * max(self.max_arms - more, 0))]
         kept = sorted({*latest.tolist(), *waiting} - {-1})
         numbers = np.full(len(self.labels) + 1, -1, dtype=np.int64)
         numbers[kept] = np.arange(len(kept))
         labels = Labels("arm")
         labels.take([self.labels.label(old) for old in kept], range(len(kept)))
-        residuals = core.residuals.without(core.residuals.of_arms(numbers), numbers)
+        residuals = core.residuals.without(numbers[core.residuals.owner[:, 1]] >= 0, numbers)
         columns = [numbers[one.arm] for one in ledgers]  # -1 stays -1
         with defer_interrupts():
             for ledger, column in zip(ledgers, columns, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time as clock_module
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -75,13 +75,7 @@ class CatalogueReplica(Replica):
         """What the context of a decision in the log is made of: features of the context, and of the arm taken."""
         return FeatureSpec([*self.catalogue.features.features, *self.catalogue.arm_features.features])
 
-    def propose(
-        self,
-        task: Label,  # noqa: ARG002 -- as in Replica
-        context: Any,  # noqa: ARG002
-        eligible: Iterable[Label] | None = None,  # noqa: ARG002
-        explore: bool = True,  # noqa: ARG002
-    ) -> Decision:
+    def propose(self, *_: Any, **__: Any) -> Decision:
         """Refuse: arms of a catalogue come with every request."""
         raise InvalidValue(
             "expected eligible arms with their features, as a catalogue decides among, got a request for a fleet of "

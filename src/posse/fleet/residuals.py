@@ -19,9 +19,6 @@ from posse.core.core import Core
 from posse.core.forgetting import age_at, share_left, shares_left
 from posse.core.soundness import require
 from posse.core.state import Receipt, Receipts
-from posse.core.store import DECAY, PRECISION, totals_at
-from posse.core.store import MOMENT as ROW_MOMENT
-from posse.families.links import FAINTEST
 from posse.families.sites import NUMBER, site_of_part
 from posse.interrupts import finish
 
@@ -38,9 +35,9 @@ FIRST_SIZE = 64
 INFORMATION, MOMENT, AGE, DECAYED, USED = range(5)
 
 # Of a decision, behind its joint features: how the core was given the reward, as ``scale * (reward - shift)`` seen at
-# ``scale * x``; and its site on the residual, with DECAYED of the arm back then.
-SHIFT, SCALE, SITE, SITE_MOMENT, DECAYED_AT = range(5)
-N_MORE = 5
+# ``scale * x``; by how much the moment of its site on the residual grows with the reward; and DECAYED of the arm then.
+N_MORE = 4
+DECAYED_AT = -1
 ONLY = np.zeros(1, dtype=np.int64)  # the one arm that there are coefficients of
 
 logger = logging.getLogger("posse")
@@ -111,21 +108,15 @@ class Residuals:
     def _shares(self, arms: Array, age: float) -> Array:
         return shares_left(arms[:, INFORMATION] * self.noise, age - arms[:, AGE])
 
-    def without_site(
-        self, arm: int, site: tuple[float, float], since: float, age: float
-    ) -> tuple[tuple[float, float] | None, float]:
-        """Return mean and variance of a residual but for a site, and what that counts for; of noise variance 1."""
-        of_arm, decayed = self._arms[arm], self.decayed(arm, age)
-        share, weight = math.exp(decayed - of_arm[DECAYED]), math.exp(decayed - since)
-        precision = share * of_arm[INFORMATION] - weight * site[0] + 1.0 / self.variance
-        if not precision > 0.0:
-            return None, weight
-        return (float(share * of_arm[MOMENT] - weight * site[1]) / precision, 1.0 / precision), weight
+    @property
+    def used(self) -> Array:
+        """When each arm was decided on last."""
+        return self._arms[: self.n_arms, USED]
 
-    def latest(self, count: int) -> IntArray:
-        """Return the arms that were decided on last."""
-        order: IntArray = np.argsort(-self._arms[: self.n_arms, USED], kind="stable")
-        return order[:count]
+    @property
+    def owner(self) -> IntArray:
+        """Task and arm of every pair with rewards."""
+        return self._owner[: self.n_pairs]
 
     def without(self, stays: BoolArray, numbers: IntArray) -> Residuals:
         """Return what some pairs say; ``numbers`` has the number of every arm from now on, -1 for those that go."""
@@ -143,14 +134,6 @@ class Residuals:
         result._take(placed, owner, sums, self.variance)
         result.noise = self.noise
         return result
-
-    def of_arms(self, numbers: IntArray) -> BoolArray:
-        """Return which pairs are of arms that have a number from now on."""
-        return numbers[self._owner[: self.n_pairs, 1]] >= 0
-
-    def of_tasks(self, tasks: IntArray) -> BoolArray:
-        """Return which pairs are of some tasks."""
-        return np.isin(self._owner[: self.n_pairs, 0], tasks)
 
     def joined(
         self, other: Residuals, tasks: IntArray, arms: IntArray, ages: tuple[float, float]
@@ -206,7 +189,7 @@ class Residuals:
         require(len(sums) == len(owner) and (owner >= 0).all(), "as many pairs as sums")
         require((owner[:, 1] < len(arms)).all(), "pairs of arms that there are")
         require(len(set(map(tuple, owner.tolist()))) == len(owner), "every pair of task and arm once")
-        require((sums[:, 0] > 0.0).all() and (arms[:, INFORMATION] >= 0.0).all(), "sites that say something")
+        require((sums[:, 0] >= 0.0).all() and (arms[:, INFORMATION] >= 0.0).all(), "sites that say something")
         now = np.exp(np.minimum(arms[owner[:, 1], DECAYED] - sums[:, 2], 0.0))
         size = np.abs(sums[:, :2]).sum()
         for column in (INFORMATION, MOMENT):
@@ -286,7 +269,8 @@ class CatalogueCore(Core):
         scale, shift, rest = 1.0, 0.0, {"offset": float(residual), "spread": float(own)}
         if code == NUMBER:
             scale, shift, rest = math.sqrt(noise / (noise + own)), float(residual), {}
-        context = np.concatenate([joint, [shift, scale, *site, 0.0]])
+        gain = (1.0 - precision * variance / noise) / noise
+        context = np.concatenate([joint, [shift, scale, gain, 0.0]])
         learn = partial(super().learn, task, 0, scale * joint, scale * (reward - shift), now, is_open=is_open, **rest)
         receipts: list[Receipt] = []
 
@@ -298,52 +282,27 @@ class CatalogueCore(Core):
 
     def _inner(self, receipt: Receipt) -> Receipt:
         """Return the receipt of what the task has learned."""
-        d = self.n_features
-        x, more = receipt.context[:d], receipt.context[d:]
-        scale = float(more[SCALE])
-        return receipt._replace(arm=0, context=scale * x, reward=scale * (receipt.reward - float(more[SHIFT])))
+        x, (shift, scale, *_) = receipt.context[: self.n_features], receipt.context[self.n_features :].tolist()
+        return receipt._replace(arm=0, context=scale * x, reward=scale * (receipt.reward - shift))
 
     def replaceable(self, receipt: Receipt) -> bool:
         """Return whether the reward of a receipt can still be replaced; not if the arm was dropped."""
         return receipt.arm >= 0 and super().replaceable(receipt._replace(arm=0))
 
     def replace(self, receipt: Receipt, reward: float, now: float) -> Receipt:
-        """Put another reward in the place of one that was learned, for the task and the arm."""
-        inner, d, replaced, context = self._inner(receipt), self.n_features, [receipt], receipt.context.copy()
-        shift, scale, *old, since = context[d:].tolist()
-        new, value, age = list(old), scale * (reward - shift), self.age(now)
+        """Put another reward in the place of one that was learned, for the task and the arm.
+
+        Precision and place of the site on the residual stay: under these links its moment grows with the reward.
+        """
+        inner, age, replaced = self._inner(receipt), self.age(now), [receipt]
+        shift, scale, gain, since = receipt.context[self.n_features :].tolist()
 
         def replace() -> None:
-            replaced[0] = super(CatalogueCore, self).replace(inner, value, now)
+            replaced[0] = super(CatalogueCore, self).replace(inner, scale * (reward - shift), now)
 
-        def site() -> None:
-            new[:] = self._other_site(replaced[0], receipt.arm, receipt.reward, reward, (old[0], old[1]), since, age)
-
-        def change() -> None:
-            context[d + SITE], context[d + SITE_MOMENT] = new
-            self.residuals.add(receipt.task, receipt.arm, (new[0] - old[0], new[1] - old[1]), age, since)
-
-        finish([replace, site, change])
-        return replaced[0]._replace(arm=receipt.arm, context=context, reward=reward)
-
-    def _other_site(
-        self, replaced: Receipt, arm: int, before: float, reward: float, old: tuple[float, float], since: float,
-        age: float,
-    ) -> tuple[float, float]:  # fmt: skip
-        """Return the site on a residual of a reward that the task has learned in the place of the one before."""
-        if self.family.code == NUMBER:
-            return old[0], old[1] + old[0] * (reward - before)
-        store, task = self.state.store, replaced.task
-        values, totals = store.row_values[replaced.row], store.pairs[store.slot[task, 0], totals_at(self.n_features) :]
-        left = math.exp(totals[DECAY] - replaced.decay)
-        believed = self._believed(
-            task, 0, replaced.context, self.now, (left * values[PRECISION], left * values[ROW_MOMENT]), 0.0, 0.0
-        )
-        rest, weight = self.residuals.without_site(arm, old, since, age)
-        if believed is None or rest is None or not weight > FAINTEST:
-            return old  # this reward is all that is known, or counts for nothing any more
-        site = site_of_part(self.family.code, reward, weight, *rest, believed.mean, believed.sd**2)
-        return site[0] / weight, site[1] / weight
+        more = 0.0, gain * (reward - receipt.reward)
+        finish([replace, partial(self.residuals.add, receipt.task, receipt.arm, more, age, since)])
+        return replaced[0]._replace(arm=receipt.arm, context=receipt.context, reward=reward)
 
     def close(self, receipt: Receipt) -> None:
         """Note that no other reward will come in the place of this one."""
@@ -351,7 +310,7 @@ class CatalogueCore(Core):
 
     def forget(self, tasks: IntArray) -> None:
         """Forget tasks, and what they said about arms."""
-        residuals = self.residuals.without(~self.residuals.of_tasks(tasks), np.arange(self.n_choices))
+        residuals = self.residuals.without(~np.isin(self.residuals.owner[:, 0], tasks), np.arange(self.n_choices))
         super().forget(tasks)
         self.residuals = residuals
 
@@ -374,7 +333,7 @@ class CatalogueCore(Core):
         assert isinstance(other, CatalogueCore)
         joined, more = self.residuals.joined(other.residuals, tasks, arms, (self.age(now), other.age(now)))
         if contexts is not None and of_pairs is not None and more.size:
-            contexts[:, self.n_features + DECAYED_AT] += np.where(of_pairs[1] >= 0, more[of_pairs[1]], 0.0)
+            contexts[:, DECAYED_AT] += np.where(of_pairs[1] >= 0, more[of_pairs[1]], 0.0)
         one = None if of_pairs is None else (of_pairs[0], np.zeros_like(of_pairs[1]))
         result = super().merge(other, tasks, ONLY, now, receipts, one)
         self.residuals = joined
