@@ -28,7 +28,7 @@ from posse.fleet.names import Active, Label, Labels
 from posse.fleet.notes import Notes, decision_records
 from posse.fleet.overview import Coefficients
 from posse.fleet.posse import Posse
-from posse.fleet.residuals import N_MORE, CatalogueCore
+from posse.fleet.residuals import CatalogueCore
 from posse.fleet.settings import MONTH, Drift, require_truth_value
 from posse.fleet.tables import Columns, contexts_of, require_learnable, required, rewards_of, times_of
 from posse.interrupts import defer_interrupts
@@ -315,9 +315,10 @@ background, clock, log
                 if fleet.notes is not None:
                     known = dict(zip(self.features.names, self.features.raw(context), strict=True))
                     contexts = [(known, menu.logged(chosen[:place])) for place in range(places)]
-                joint = list(np.pad(menu.encoded[chosen] @ self.joint.at(x).T, ((0, 0), (0, N_MORE))))
+                joint = np.zeros((places, fleet.core.context_width))
+                joint[:, : len(self.columns)] = menu.encoded[chosen] @ self.joint.at(x).T
                 record_all(
-                    fleet, asked, joint, arms.tolist(), decisions, contexts, now, ranking=k is not None, then=take
+                    fleet, asked, list(joint), arms.tolist(), decisions, contexts, now, ranking=k is not None, then=take
                 )
         return decisions[0] if k is None else Ranking(decisions)
 
@@ -334,15 +335,16 @@ background, clock, log
             raise InvalidValue(f"expected k to be at most the {len(menu)} eligible arms, got {len(ids)}; ask for fewer")
         left, arms, chosen, decisions = np.arange(len(menu)), menu.arms, [], []
         mean, sd = self._believe(asked, x, menu)
-        shown, shown_sd = self._shown(mean, sd)
+        beliefs = [mean, sd, *self._shown(mean, sd)]
         for place, uniform in enumerate(self.fleet.stream.draw(len(ids)).tolist()):
-            probabilities = self._probabilities(mean[left], sd[left], place, explore)
+            probabilities = self._probabilities(beliefs[0], beliefs[1], place, explore)
             position = int(pick(probabilities, uniform))
-            beliefs = [part.tolist() for part in (probabilities, shown[left], shown_sd[left])]
-            decisions.append(decision_among(ids[place], asked.label, arms, position, beliefs))
+            shown = [part.tolist() for part in (probabilities, *beliefs[2:])]
+            decisions.append(decision_among(ids[place], asked.label, arms, position, shown))
             chosen.append(int(left[position]))
             if place + 1 < len(ids):
-                left, arms = np.delete(left, position), [*arms[:position], *arms[position + 1 :]]
+                left, *beliefs = (np.delete(part, position) for part in (left, *beliefs))
+                arms = [*arms[:position], *arms[position + 1 :]]
         return chosen, decisions
 
     def _probabilities(self, mean: Array, sd: Array, place: int, explore: bool) -> Array:
@@ -370,6 +372,8 @@ background, clock, log
 
     def _shown(self, mean: Array, sd: Array) -> tuple[Array, Array]:
         """Return mean and standard deviation of expected rewards."""
+        if self.rewards == "number":
+            return mean, sd
         mean, sd = mean.copy(), sd.copy()
         self.fleet.core.show(mean, sd)
         return mean, sd

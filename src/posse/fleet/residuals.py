@@ -65,6 +65,13 @@ class Residuals:
         variance = 1.0 / (share * there[:, INFORMATION] + 1.0 / self.variance)
         return variance * share * there[:, MOMENT], variance
 
+    def of_one(self, arm: int, age: float) -> tuple[float, float]:
+        """Return mean and variance of the residual of an arm, for which there is capacity."""
+        information, moment, _, decayed, _ = self._arms[arm].tolist()
+        share = math.exp(self.decayed(arm, age) - decayed)
+        variance = 1.0 / (share * information + 1.0 / self.variance)
+        return variance * share * moment, variance
+
     def reserve(self, n_arms: int, n_pairs: int = 1) -> None:
         """Make capacity for this many arms, and for further pairs."""
         if n_arms >= len(self._arms):
@@ -84,28 +91,30 @@ class Residuals:
 
         ``since`` is what that was when the site counted for as much as is said here. Default: now.
         """
-        of_arm, row = self._arms[arm], self._row.setdefault((task, arm), self.n_pairs)
-        decayed = self.decayed(arm, age)
-        share = math.exp(decayed - of_arm[DECAYED])
+        row, decayed = self._row.setdefault((task, arm), self.n_pairs), self.decayed(arm, age)
+        there, pair = self._arms[arm].tolist(), self._sums[row].tolist() if row < self.n_pairs else [0.0, 0.0, decayed]
+        share, left = math.exp(decayed - there[DECAYED]), math.exp(decayed - pair[2])
         weight = 1.0 if since is None else math.exp(decayed - since)
-        pair = self._sums[row] if row < self.n_pairs else np.array([0.0, 0.0, decayed])
-        left = math.exp(decayed - pair[2])
-        more = weight * np.array(site)
+        information, moment = weight * site[0], weight * site[1]
         # From here on nothing can fail.
-        self._sums[row, 2], self._owner[row] = decayed, (task, arm)
-        self._sums[row, :2] = left * pair[:2] + more
-        of_arm[:2] = share * of_arm[:2] + more
-        of_arm[DECAYED], of_arm[AGE] = decayed, max(age, of_arm[AGE])
+        self._owner[row, 0], self._owner[row, 1] = task, arm
+        self._sums[row] = left * pair[0] + information, left * pair[1] + moment, decayed
+        self._arms[arm, :USED] = (
+            share * there[0] + information, share * there[1] + moment, max(age, there[AGE]), decayed,
+        )  # fmt: skip
         self.n_pairs, self.n_arms = max(self.n_pairs, row + 1), max(self.n_arms, arm + 1)
         return decayed
 
     def decayed(self, arm: int, age: float) -> float:
         """Return DECAYED of an arm at some age."""
-        of_arm = self._arms[arm]
-        share = share_left(of_arm[INFORMATION] * self.noise, age - of_arm[AGE])
-        return float(of_arm[DECAYED] + math.log(share))
+        information, _, since, decayed, _ = self._arms[arm].tolist()
+        if not age > since:
+            return float(decayed)
+        return float(decayed + math.log(share_left(information * self.noise, age - since)))
 
     def _shares(self, arms: Array, age: float) -> Array:
+        if not (arms[:, AGE] < age).any():
+            return np.ones(len(arms))
         return shares_left(arms[:, INFORMATION] * self.noise, age - arms[:, AGE])
 
     @property
@@ -263,12 +272,12 @@ class CatalogueCore(Core):
         noise, age = self.noise, self.age(now)
         self.predict(task, joint, max(now, self.now), ONLY, out)
         mean, variance = float(out[0, 0]), float(out[1, 0]) ** 2
-        (residual,), (own,) = self.residuals.of(np.array([arm]), age)
-        precision, moment = site_of_part(code, reward, 1.0, float(residual), float(own), mean, variance / noise)
+        residual, own = self.residuals.of_one(arm, age)
+        precision, moment = site_of_part(code, reward, 1.0, residual, own, mean, variance / noise)
         site = precision / noise, moment / noise
-        scale, shift, rest = 1.0, 0.0, {"offset": float(residual), "spread": float(own)}
+        scale, shift, rest = 1.0, 0.0, {"offset": residual, "spread": own}
         if code == NUMBER:
-            scale, shift, rest = math.sqrt(noise / (noise + own)), float(residual), {}
+            scale, shift, rest = math.sqrt(noise / (noise + own)), residual, {}
         gain = (1.0 - precision * variance / noise) / noise
         context = np.concatenate([joint, [shift, scale, gain, 0.0]])
         learn = partial(super().learn, task, 0, scale * joint, scale * (reward - shift), now, is_open=is_open, **rest)
