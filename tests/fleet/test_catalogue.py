@@ -125,6 +125,20 @@ def test_beliefs_are_near_the_exact_posterior_of_coefficients_and_residuals(monk
         assert 0.9 * sd < found.sd[arm] < 1.5 * sd  # the correlation of the two is not kept
 
 
+def test_a_residual_takes_its_part_of_a_click(monkeypatch):
+    catalogue = Catalogue([], ["price"], seed=1, rewards="binary")
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)
+    monkeypatch.setattr(catalogue.fleet.core.residuals, "variance", 3.0)
+    start = catalogue.coefficients("never seen")
+    variances = np.array([start.covariance["reward"][0, 0], 3.0, 3.0])
+    for _ in range(3):  # of the same arm: another is told by the coefficients alone
+        catalogue.reward(catalogue.decide("t", [], {"a": [0.0]}), 0.0)
+    found = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+    for arm, mean, sd in zip("ab", *exact("binary", start.mean["reward"][0], variances, [(0, 0.0)] * 3), strict=True):
+        assert found.mean[arm] == pytest.approx(mean, rel=0.1)
+        assert 0.95 * sd < found.sd[arm] < 1.25 * sd
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("drift", [None, 3.0])
 def test_a_corrected_reward_counts_as_if_it_had_been_right(family, drift):

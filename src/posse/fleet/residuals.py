@@ -233,6 +233,8 @@ class CatalogueCore(Core):
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.residuals = Residuals()
         super().__init__(*args, **settings)
+        # What learning calls is compiled before anything counts on it.
+        site_of_part(self.family.code, 0.0, 1.0, 0.0, 1.0, 0.0, share_left(1.0, 1.0))
 
     @property
     def n_choices(self) -> int:
