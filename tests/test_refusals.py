@@ -102,9 +102,6 @@ TO_COME = {
     "shards estimated in the background": (
         lambda _: sharded(background=True), "expected no background for a sharded fleet"
     ),
-    "a catalogue that drifts": (lambda _: catalogue(drift=30.0), "no argument 'drift'"),
-    "a catalogue of clicks": (lambda _: catalogue(rewards="binary"), "no argument 'rewards'"),
-    "a catalogue with absent rewards": (lambda _: catalogue(absent_reward=0.0), "no argument 'absent_reward'"),
     "a population of one's own with drift": (
         lambda _: decided(prior=own_population, drift=100.0), "expected prior='evidence' with drift"
     ),

@@ -6,7 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
-from posse import Catalogue
+from posse import Catalogue, Posse
+from posse.core.forgetting import share_left
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict, UnknownDecision
 from posse.logs import check_log, read_log
 
@@ -81,6 +82,205 @@ def test_one_reward_is_learned_exactly(monkeypatch):
     assert after.sd["a"] ** 2 >= before.sd["a"] ** 2 - before.sd["a"] ** 4 / total
 
 
+FAMILIES = ("number", "binary", "count")
+
+
+def exact(family, centre, variances, rows, dispersion=0.0):
+    """Return mean and sd of expected rewards of two arms: an intercept and a residual each, by a grid or by algebra."""
+    if family == "number":
+        design = np.array([[1.0, place == 0, place == 1] for place, _ in rows])
+        precision = np.diag(1.0 / variances) + design.T @ design
+        moment = design.T @ np.array([value for _, value in rows]) + np.array([centre / variances[0], 0.0, 0.0])
+        mean, both = np.linalg.solve(precision, moment), np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
+        return both @ mean, np.sqrt(np.diagonal(both @ np.linalg.inv(precision) @ both.T))
+    grid = np.linspace(-5, 5, 121)
+    common, *own = np.meshgrid(*(np.sqrt(variance) * grid for variance in variances), indexing="ij")
+    predictors = [centre + common + one for one in own]
+    log = -0.5 * ((grid**2)[:, None, None] + (grid**2)[:, None] + grid**2)
+    for place, value in rows:
+        eta = predictors[place]
+        if family == "binary":
+            log = log + value * eta - np.logaddexp(0.0, eta)
+        else:
+            log = log + value * eta - (value + 1.0 / dispersion) * np.log1p(dispersion * np.exp(eta))
+    weights = np.exp(log - log.max())
+    rates = [1 / (1 + np.exp(-eta)) if family == "binary" else np.exp(eta) for eta in predictors]
+    means = [np.average(rate, weights=weights) for rate in rates]
+    return means, [
+        np.sqrt(np.average((rate - mean) ** 2, weights=weights)) for rate, mean in zip(rates, means, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("family", "dispersion"), [*zip(FAMILIES, [0.0, 0.0, 0.1], strict=True), ("count", 1.0)])
+def test_beliefs_are_near_the_exact_posterior_of_coefficients_and_residuals(monkeypatch, family, dispersion):
+    catalogue = Catalogue([], ["price"], seed=1, rewards=family)
+    catalogue.fleet.core.state.store.dispersion[:] = dispersion
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)  # the population stays as it is
+    start, rng, rows = catalogue.coefficients("never seen"), np.random.default_rng(1), []
+    for _ in range(40):
+        place = int(rng.integers(2))
+        value = float(rng.random() < [0.6, 0.3][place])
+        if family == "count":
+            value = float(rng.poisson([1.6, 0.4][place] * rng.gamma(1.0 / dispersion, dispersion)))
+        catalogue.reward(catalogue.decide("t", [], {"ab"[place]: [0.0]}), value)
+        rows.append((place, value))
+    variances = np.array([start.covariance["reward"][0, 0], *[catalogue.residual_sd**2] * 2])
+    found = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+    truth = exact(family, start.mean["reward"][0], variances, rows, dispersion)
+    for arm, mean, sd in zip("ab", *truth, strict=True):
+        assert abs(found.mean[arm] - mean) < 0.4 * sd
+        assert 0.9 * sd < found.sd[arm] < 1.5 * sd  # the correlation of the two is not kept
+
+
+def test_a_residual_takes_its_part_of_a_click(monkeypatch):
+    catalogue = Catalogue([], ["price"], seed=1, rewards="binary")
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)
+    monkeypatch.setattr(catalogue.fleet.core.residuals, "variance", 3.0)
+    start = catalogue.coefficients("never seen")
+    variances = np.array([start.covariance["reward"][0, 0], 3.0, 3.0])
+    for _ in range(3):  # of the same arm: another is told by the coefficients alone
+        catalogue.reward(catalogue.decide("t", [], {"a": [0.0]}), 0.0)
+    found = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+    for arm, mean, sd in zip("ab", *exact("binary", start.mean["reward"][0], variances, [(0, 0.0)] * 3), strict=True):
+        assert found.mean[arm] == pytest.approx(mean, rel=0.1)
+        assert 0.95 * sd < found.sd[arm] < 1.25 * sd
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("drift", [None, 3.0])
+def test_a_corrected_reward_counts_as_if_it_had_been_right(family, drift):
+    rng, clock = np.random.default_rng(4), [1000.0]
+    right, wrong = (
+        Catalogue(FEATURES, ARM_FEATURES, seed=3, rewards=family, drift=drift, clock=lambda: clock[0]) for _ in range(2)
+    )
+    for row in range(41):
+        clock[0] += 3600.0
+        context, value = rng.normal(size=2), float(rng.integers(2))
+        made = [one.decide(f"t{row % 3}", context, arms_of().head(3)) for one in (right, wrong)]
+        assert made[0][1:] == made[1][1:]
+        if row < 40:
+            assert all(one.reward(decision, value) for one, decision in zip((right, wrong), made, strict=True))
+    for one in (right, wrong):
+        one.fleet.core.growth = np.inf  # estimates in between would see another reward
+    right.reward(made[0], 1.0)
+    assert [wrong.correct(made[1], value) for value in (0.0, 3.0 if family != "binary" else 0.0, 1.0, 1.0)] == [
+        True, family != "binary", True, False,
+    ]  # fmt: skip
+    within = 1e-6 if family == "number" else 0.1  # sites are made again in turns
+    for task in ("t0", "t1", "never seen"):
+        found, expected = (one.expected(task, [0.3, 0.1], arms_of()) for one in (wrong, right))
+        for arm, sd in expected.sd.items():
+            assert abs(found.mean[arm] - expected.mean[arm]) < within * sd
+            assert found.sd[arm] == pytest.approx(sd, rel=within)
+
+
+@pytest.mark.parametrize(("old", "new"), [(0.0, 2.0), (4.0, 1.0)])
+def test_a_corrected_count_of_many_that_scatter_changes_the_residual_by_what_it_says(old, new):
+    found = []
+    for first in (old, new):
+        catalogue = Catalogue([], ["price"], seed=1, rewards="count")
+        catalogue.fleet.core.growth = np.inf
+        catalogue.fleet.core.state.store.dispersion[:] = 2.0
+        for row in range(12):
+            made = catalogue.decide("t", [], {"a": [0.0]})
+            catalogue.reward(made, 3.0 * (row % 2) if row < 11 else first)
+        catalogue.correct(made, new)
+        found.append(catalogue.fleet.core.residuals.of_one(0, 0.0))
+    (mean, _), (right, variance) = found
+    assert abs(mean - right) < 0.02 * np.sqrt(variance)
+
+
+@pytest.mark.parametrize("scatter", [0.0, 2.0])
+def test_what_arms_are_beyond_their_features_is_not_taken_for_scatter(scatter):
+    rng, catalogue = np.random.default_rng(5), Catalogue([], ["price"], seed=1, rewards="count")
+    arms = {f"a{place}": 2.0 * np.exp(rng.normal(0.0, 1.0)) for place in range(12)}
+    for row in range(1500):
+        arm = f"a{row % 12}"
+        rate = arms[arm] * (rng.gamma(1.0 / scatter, scatter) if scatter else 1.0)
+        catalogue.reward(catalogue.decide(f"t{row % 40}", [], {arm: [0.0]}), float(rng.poisson(rate)))
+    (learned,) = catalogue.fleet.core.state.population.dispersion
+    assert scatter - 0.6 < learned < scatter + 0.6 if scatter else learned < 0.15
+
+
+def test_one_reward_fades_with_its_half_life(monkeypatch):
+    now, day = [1000.0], 86400.0
+    catalogue = Catalogue([], ["price"], seed=1, drift=2.0, clock=lambda: now[0])
+    monkeypatch.setattr(catalogue.fleet.core, "estimate_if_due", lambda: None)
+    before = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+    own, noise = catalogue.residual_sd**2, catalogue.noise_sd**2
+    variance = before.sd["a"] ** 2 - own
+    catalogue.reward(catalogue.decide("t", [], {"a": [0.0]}), 2.5)
+    for days in (0.0, 1.0, 7.0):
+        now[0] = 1000.0 + days * day
+        found = catalogue.expected("t", [], {"a": [0.0], "b": [0.0]})
+        left = share_left(noise / (noise + variance), days / 2.0)
+        residual = 2.5 * own / (own + (noise + variance) / left)
+        assert found.mean["a"] - found.mean["b"] == pytest.approx(residual)
+
+
+def test_a_world_that_drifts_is_followed():
+    """Arms that were good become bad: with a half-life that is noticed, without one it is not."""
+    errors = {}
+    for drift in (None, 5.0):
+        now, rng = [1e6], np.random.default_rng(2)
+        catalogue = Catalogue([], ["price"], seed=1, drift=drift, clock=lambda now=now: now[0])
+        for row in range(400):
+            now[0] += 8640.0  # 40 days in all
+            arm, sign = "ab"[row % 2], 1.0 if row < 300 else -1.0
+            value = sign * {"a": 1.0, "b": -1.0}[arm] + 0.5 * rng.normal()
+            catalogue.reward(catalogue.decide(f"t{row % 5}", [], {arm: [0.0]}), value)
+        found = catalogue.expected("never seen", [], {"a": [0.0], "b": [0.0]}).mean
+        errors[drift] = abs(found["b"] - found["a"] - 2.0)
+    assert errors[5.0] < 0.5 * errors[None]
+
+
+def test_without_a_reward_the_absent_one_is_learned_when_the_time_is_over():
+    now, believed = [1000.0], []
+    for absent in (None, 0.0):
+        now[0] = 1000.0
+        settings = {} if absent is None else {"absent_reward": absent, "count_pending": False}
+        catalogue = Catalogue(
+            FEATURES, ARM_FEATURES, rewards="binary", seed=3, clock=lambda: now[0], time_to_live=60.0, **settings
+        )
+        made = [catalogue.decide(f"t{row % 3}", [0.1 * row, 0.2], arms_of(), explore=False) for row in range(9)]
+        rewarded = made if absent is None else made[::3]
+        assert catalogue.reward_many(rewarded, [float(one in made[::3]) for one in rewarded]) == len(rewarded)
+        assert catalogue.n_rewards == (9 if absent is None else 0)
+        now[0] += 61.0
+        assert catalogue.pending() == []
+        assert catalogue.n_rewards == 9
+        believed.append(np.array([*catalogue.expected("t1", [0.3, 0.1], arms_of()).mean.values()]))
+    assert_allclose(*believed, rtol=1e-6)
+    with pytest.raises(InvalidValue, match="count_pending=False with absent_reward in a catalogue"):
+        Catalogue(FEATURES, ARM_FEATURES, absent_reward=0.0)
+
+
+def test_revenue_values_and_costs_are_for_fleets_of_fixed_arms():
+    with pytest.raises(InvalidValue, match="'binary' for purchases"):
+        Catalogue(FEATURES, ARM_FEATURES, rewards="revenue")
+    for name in ("values", "costs"):
+        with pytest.raises(TypeError, match=name):
+            Catalogue(FEATURES, ARM_FEATURES, **{name: {"a": 1.0}})
+
+
+def test_a_table_is_learned_in_the_order_of_its_times():
+    rng, n = np.random.default_rng(3), 30
+    table = pl.DataFrame(
+        {
+            "task": [f"t{row % 3}" for row in range(n)], "arm": [f"a{row % 4}" for row in range(n)],
+            "x": rng.normal(size=n), "y": rng.normal(size=n), "price": rng.normal(size=n), "size": rng.normal(size=n),
+            "reward": rng.normal(size=n), "when": 1e6 + 3600.0 * np.arange(n),
+        }
+    )  # fmt: skip
+    shops = [Catalogue(FEATURES, ARM_FEATURES, seed=1, drift=3.0, clock=lambda: 2e6) for _ in range(2)]
+    for shop, rows in zip(shops, (table, table.sample(fraction=1.0, shuffle=True, seed=5)), strict=True):
+        assert shop.learn_many(rows, time="when") == n
+    assert shops[0].expected("t1", [0.1, 0.2], arms_of()) == shops[1].expected("t1", [0.1, 0.2], arms_of())
+    assert shops[0].n_rewards < n
+    with pytest.raises(InvalidValue, match="with drift for time"):
+        Catalogue(FEATURES, ARM_FEATURES).learn_many(table, time="when")
+
+
 def test_arms_never_seen_are_judged_by_their_features():
     catalogue, rng = taught(400), np.random.default_rng(9)
     rows = arms_of(40, seed=77).with_columns(arm=pl.Series([f"a{1000 + place}" for place in range(40)]))
@@ -127,7 +327,7 @@ def test_a_loaded_catalogue_decides_like_the_saved_one(tmp_path):
 
 def test_a_file_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
     catalogue = taught(20)
-    catalogue.residuals.variance = -1.0
+    catalogue.fleet.core.residuals.variance = -1.0
     catalogue.save(tmp_path / "shop.posse")
     with pytest.raises(DamagedFile, match="variance of residuals"):
         Catalogue.load(tmp_path / "shop.posse")
@@ -137,13 +337,19 @@ def test_what_a_forgotten_task_has_taught_is_gone():
     catalogue = taught()
     waiting = catalogue.decide("t1", [0.1, 0.2], arms_of())
     number = catalogue.fleet.names.tasks.get("t1")
-    of_task, arms, sums = (part.copy() for part in catalogue.residuals.pairs)
+    before = catalogue.fleet.core.residuals.arrays()
     catalogue.forget("t1")
 
     assert "t1" not in catalogue.tasks
-    assert number not in catalogue.residuals.pairs[0]
-    left = [np.bincount(arms[of_task != number], weights=part[of_task != number], minlength=9)[:9] for part in sums]
-    assert_allclose(catalogue.residuals.totals(9), left)
+    after = catalogue.fleet.core.residuals.arrays()
+    assert number not in after["residuals.owner"][:, 0]
+    of_others, (arms, sums) = (
+        before["residuals.owner"][:, 0] != number,
+        (before["residuals.owner"][:, 1], before["residuals.sums"]),
+    )
+    for column in range(2):
+        left = np.bincount(arms[of_others], sums[of_others, column], minlength=len(catalogue.arms))
+        assert_allclose(after["residuals.arms"][:, column], left, atol=1e-12)
     with pytest.raises(UnknownDecision, match="forgotten"):
         catalogue.reward(waiting, 1.0)
     again = Catalogue(FEATURES, ARM_FEATURES)
@@ -224,7 +430,7 @@ def test_residuals_of_arms_not_seen_for_long_are_dropped():
         assert len(catalogue.arms) <= 6  # five, and one that waits
     assert waiting.arm in catalogue.arms
     assert catalogue.reward(waiting, 1.0)
-    assert catalogue.residuals.pairs[1].max() < len(catalogue.arms)
+    assert catalogue.fleet.core.residuals.arrays()["residuals.owner"][:, 1].max() < len(catalogue.arms)
 
 
 def test_what_is_refused_changes_nothing(tmp_path):
@@ -272,12 +478,12 @@ def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
 def sums_by_name(catalogue):
     """Return the sums of every task, and what is said about residuals, by names."""
     fleet, stats = catalogue.fleet, catalogue.fleet.statistics
-    tasks, arms, sums = catalogue.residuals.pairs
+    said = fleet.core.residuals.arrays()
     return {
         **{task: stats.moment[0, place] for place, task in enumerate(fleet.tasks)},
         **{
-            (fleet.names.tasks.label(task), catalogue.labels.label(arm)): own
-            for task, arm, own in zip(tasks.tolist(), arms.tolist(), sums.T, strict=True)
+            (fleet.names.tasks.label(task), catalogue.labels.label(arm)): own[:2]
+            for (task, arm), own in zip(said["residuals.owner"].tolist(), said["residuals.sums"], strict=True)
         },
     }
 
@@ -360,7 +566,7 @@ def test_catalogues_that_cannot_be_merged_stay_as_they_are():
     numbered.decide("t", [0, 0], {7: {"price": 1, "size": 1}})
     for wrong, words in (
         (shop, "with itself"), (other, "common past"), (None, "expected a Catalogue"),
-        (shop.fleet, "expected a Catalogue to merge, got Posse"),
+        (Posse(["a"]), "expected a Catalogue to merge, got Posse"),
         (Catalogue(["x"], ARM_FEATURES), "features of this one"),
         (Catalogue(FEATURES, ["price"]), "arm_features of this one"),
         (Catalogue(FEATURES, ARM_FEATURES, interactions=False), "interactions of this one"),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from posse import FeatureSpec, Posse
+from posse import Catalogue, FeatureSpec, Posse
 from posse.errors import InvalidValue, UnknownDecision
 from posse.features import one_hot
 
@@ -35,6 +35,17 @@ One test goes through all of them: it decides, rewards late and out of order, le
 arm, changes what is known, saves and loads (what is believed is the same to the last bit), and merges. It also writes
 this table, to which `background` makes no difference.
 
+"""
+
+
+OF_SHOPS = """\
+## Catalogues
+
+[Catalogues](catalogues.md) know arms by their features. They take `absent_reward` with `count_pending=False`,
+and no revenue. Another test goes through these.
+
+| rewards | drift | absent reward | works |
+|---|---|---|---|
 """
 
 
@@ -394,6 +405,94 @@ def test_a_reward_takes_the_place_of_a_wrong_one(cell, late):
     assert_close_beliefs(cell, replaced(cell, 4, late, correct=True))
 
 
+# Catalogues: arms come with the request, and decisions count as nothing while they wait.
+
+SHOPS = [*itertools.product(("number", "binary", "count"), DRIFTS, (False, True))]
+MENU = {name: {"price": float(place)} for place, name in enumerate("abcdef")}
+
+
+def shop_of(family, drift, absent, clock, seed):
+    absent = {"absent_reward": 0.0, "count_pending": False} if absent else {}
+    return Catalogue(
+        ["x"], ["price"], seed=seed, rewards=family, drift=drift, clock=clock, time_to_live=TIME_TO_LIVE, **absent
+    )
+
+
+def keep_shop(shop, clock, rng, steps, prefix=""):
+    """Decide, and reward late and out of order; return what was decided, and what waits."""
+    made, waiting = [], {}
+    for _ in range(steps):
+        clock.now += HOUR
+        one = shop.decide(prefix + str(rng.choice(TASKS)), [float(rng.normal())], MENU)
+        made.append((one.task, one.arm, one.probabilities, one.mean, one.sd))
+        assert_distribution([*one.probabilities.values()])
+        waiting[one.id] = float(rng.normal() if shop.rewards == "number" else rng.integers(2))
+        for decision_id in [decision_id for decision_id in waiting if rng.random() < 0.3]:
+            assert shop.reward(decision_id, waiting[decision_id]) is True
+            assert shop.reward(decision_id, waiting.pop(decision_id)) is False
+    return made, waiting
+
+
+def beliefs_of_shop(shop):
+    found = [shop.expected(task, [x], MENU) for task in (*shop.tasks, "nowhere") for x in (-1.0, 0.7)]
+    for one in found:
+        assert np.isfinite([*one.mean.values(), *one.sd.values()]).all()
+        assert shop.rewards != "binary" or all(0.0 < mean < 1.0 for mean in one.mean.values())
+        assert shop.rewards != "count" or all(mean > 0.0 for mean in one.mean.values())
+    return found
+
+
+@pytest.mark.parametrize(("family", "drift", "absent"), SHOPS)
+def test_a_catalogue_of_every_combination(tmp_path, family, drift, absent):
+    clock, rng = Clock(), np.random.default_rng(3)
+    shop = shop_of(family, drift, absent, clock, seed=1)
+    _, waiting = keep_shop(shop, clock, rng, 50)
+    table = {
+        "task": ["north", "south", "north"], "arm": ["a", "z", "b"], "x": [0.1, 0.2, 0.3], "price": [0.0, 9.0, 1.0],
+        "reward": [1.0, 0.0, 1.0], "when": [clock.now, clock.now - HOUR, clock.now],
+    }  # fmt: skip
+    assert shop.learn_many(table, time="when" if drift else None) == 3
+    wrong = shop.decide("west", [0.3], MENU)
+    assert [shop.correct(wrong, value) for value in (1.0, 0.0, 0.0)] == [True, True, False]
+    gone = [one.id for one in shop.pending() if one.task == "south"]
+    assert {one.id for one in shop.pending()} <= waiting.keys()
+    shop.forget("south")
+    for decision_id in gone:
+        with pytest.raises(UnknownDecision):
+            shop.reward(decision_id, 1.0)
+    late = [shop.decide("east", [0.1], MENU).id for _ in range(2)]
+    shop.refresh()
+    beliefs_of_shop(shop)
+
+    # A loaded catalogue believes and decides the same, also after it has learned on; rewards of before still come.
+    shop.save(tmp_path / "shop.posse")
+    twin_clock = Clock()
+    twin_clock.now = clock.now
+    twin = Catalogue.load(tmp_path / "shop.posse", clock=twin_clock)
+    assert beliefs_of_shop(twin) == beliefs_of_shop(shop)
+    for one in (shop, twin):
+        assert one.reward_many(late, [1.0, 0.0]) == 2
+        assert one.correct(late[0], 0.0)
+    goes_on = [
+        keep_shop(one, time, np.random.default_rng(5), 60)[0] for one, time in ((shop, clock), (twin, twin_clock))
+    ]
+    assert goes_on[0] == goes_on[1]
+    assert beliefs_of_shop(twin) == beliefs_of_shop(shop)
+
+    # Merged with another: names of both, and decisions of the other are rewarded and corrected here.
+    other = shop_of(family, drift, absent, clock, seed=2)
+    _, waiting = keep_shop(other, clock, rng, 20, prefix="their ")
+    before = shop.n_rewards
+    shop.merge(other)
+    assert set(other.tasks) < set(shop.tasks)
+    if not drift:
+        assert shop.n_rewards == before + other.n_rewards
+    for decision_id, value in waiting.items():
+        assert shop.reward(decision_id, value)
+        assert shop.correct(decision_id, 1.0) is (value != 1.0)
+    beliefs_of_shop(shop)
+
+
 def rendered():
     """Return the page about combinations, as REFUSED has it."""
     features = {
@@ -416,7 +515,12 @@ def rendered():
         words = {None: "none", "learn": '`"learn"`'}.get(drift, "half-life")
         lines.append(f"| {family} | {words} | {'yes' if absent else 'no'} | {' | '.join(entries)} |")
     reasons = [f"{number}. {one.reason[0].upper()}{one.reason[1:]}." for number, one in enumerate(REFUSED, start=1)]
-    return "\n".join([*lines, *([""] if reasons else []), *reasons, ""])
+    words = {None: "none", "learn": '`"learn"`'}
+    shops = [
+        f"| {family} | {words.get(drift, 'half-life')} | {'yes' if absent else 'no'} | yes |"
+        for family, drift, absent in SHOPS
+    ]
+    return "\n".join([*lines, *([""] if reasons else []), *reasons, "", *OF_SHOPS.splitlines(), *shops, ""])
 
 
 def test_the_page_about_combinations_says_what_is_so():

@@ -193,6 +193,24 @@ def test_a_corrected_reward_is_as_if_it_had_been_so_from_the_start(start, wait_f
     wait_for(lambda: np.allclose(believed("wrong"), believed("right"), rtol=1e-9))
 
 
+def test_clicks_are_served_as_probabilities_and_follow_a_world_that_drifts(start, tmp_path):
+    service = start()
+    settings = {"rewards": "binary", "drift": "learn", "absent_reward": 0.0, "count_pending": False}
+    made = make(service, **settings)
+    assert {name: made["definition"][name] for name in settings} == settings
+    assert service.put("/v1/fleets/shop", json=SHOP | settings).status_code == 200
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        (decision,) = choose(service, "t", 1.0, menu(rng))
+        service.reward(decision, float(rng.integers(2)))
+        believed = service.live("shop").replica.catalogue.expected("t", [1.0], menu(rng))
+        assert all(0 < mean < 1 for mean in believed.mean.values())
+    assert service.live("shop").replica.n_rewards == 0  # until their time is over
+    answer = service.put("/v1/fleets/late", json=SHOP | {"absent_reward": 0.0})
+    assert answer.status_code == 422
+    assert "count_pending=False" in answer.json()["error"]["message"]
+
+
 def test_what_makes_no_sense_is_refused(start):
     service = start()
     make(service)
@@ -206,8 +224,11 @@ def test_what_makes_no_sense_is_refused(start):
     for changes, word in (
         ({"arm_features": None}, "expected arm_features"),
         ({"arms": ["a"]}, "without arms"),
-        ({"rewards": "binary"}, "without rewards"),
-        ({"drift": "learn"}, "without drift"),
+        ({"reward_events": "last"}, "without reward_events"),
+        ({"robust": True}, "without robust"),
+        ({"rewards": "revenue"}, "in a catalogue, got 'revenue'"),
+        ({"values": {"a": 2.0}}, "without values"),
+        ({"costs": {"a": 2.0}}, "without costs"),
         ({"arm_features": ["evening"]}, "'evening' in both"),
         ({"arm_features": [{"kind": "numeric", "name": "price", "scale": "standard"}]}, "scaling"),
     ):

@@ -14,6 +14,7 @@ import pytest
 from posse.service.definition import new_definition
 from posse.service.live_fleet import LiveFleet
 from posse.service.settings import Limits
+from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward, open_storage
 from posse.storage.rows import ACCEPTED
 
@@ -51,6 +52,10 @@ class Logged:
         if task_features:
             self.know({"north": 1.0, "south": 2.0, "east": 1.5})
 
+    def about(self, arm):
+        """Return what a decision says of the arm taken."""
+        return {}
+
     def know(self, sizes):
         lines = [
             (task, json.dumps({"task": task, "features": {"size": size}}).encode()) for task, size in sizes.items()
@@ -73,7 +78,7 @@ class Logged:
             self.now += HOUR
             self.made += 1
             name, task, arm = f"d{self.made}", str(self.rng.choice(TASKS)), str(self.rng.choice([*ARMS]))
-            body = json.dumps({"context": {"x": float(self.rng.normal())}})
+            body = json.dumps({"context": {"x": float(self.rng.normal()), **self.about(arm)}})
             self.accept([NewDecision("f", name, self.now, task, arm, 0.5, body, "p", "v")])
             self.waiting[name] = (task, arm)
             for other in [one for one in self.waiting if int(one[1:]) % 6 and self.rng.random() < 0.3]:
@@ -170,3 +175,73 @@ def test_a_reward_of_every_combination_is_corrected(storage, cell):
             for number, arm in enumerate(ARMS):
                 own = [value for of, chosen, value in logged.rewarded.values() if (of, chosen) == (task, arm)]
                 assert statistics.sum_of_squares[number, place] == pytest.approx(np.square(own).sum(), abs=1e-9)
+
+
+class LoggedCatalogue(Logged):
+    """A catalogue in a database."""
+
+    def __init__(self, storage, family, drift, absent):
+        self.storage, self.family, self.drift, self.absent = storage, family, drift, absent
+        given = {
+            "kind": "catalogue", "features": ["x"], "arm_features": ["price"], "interactions": True, "max_arms": 100,
+            "intercept": True, "exploration": None, "floor": 0.0, "evaluation_budget": 0.0, "refresh_growth": 0.3,
+            "time_to_live": TIME_TO_LIVE, "absent_reward": 0.0 if absent else None, "count_pending": not absent,
+            "retention": None, "rewards": family, "drift": drift,
+        }  # fmt: skip
+        storage.create_fleet("f", new_definition(given, Limits()), START)
+        self.rng, self.now, self.waiting, self.rewarded, self.made = np.random.default_rng(5), START, {}, {}, 0
+
+    def about(self, arm):
+        return ARMS[arm]
+
+    def expire(self):
+        """Let decisions go whose time is over, or learn what they were held for."""
+        if not self.absent:
+            self.storage.expire("f", self.now - TIME_TO_LIVE)
+            return
+        for name in self.storage.waiting("f", self.now - TIME_TO_LIVE, 1000):
+            self.accept([NewReward(name, 0.0, self.now, expiring=True)])
+
+
+def assert_same_catalogues(first, second):
+    assert first.applied == second.applied
+    one, other = (live.replica.catalogue for live in (first, second))
+    assert (one.tasks, one.arms) == (other.tasks, other.arms)
+    assert one.n_rewards == pytest.approx(other.n_rewards, rel=1e-9)
+    assert one.residual_sd == other.residual_sd
+    for task in [*one.tasks, "nowhere"]:
+        mine, theirs = (each.expected(task, [0.4], ARMS) for each in (one, other))
+        np.testing.assert_allclose([*mine.mean.values()], [*theirs.mean.values()], rtol=1e-9)
+        np.testing.assert_allclose([*mine.sd.values()], [*theirs.sd.values()], rtol=1e-9)
+
+
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("drift", [None, 2.0, "learn"])
+@pytest.mark.parametrize("family", ["number", "binary", "count"])
+def test_every_catalogue_follows_its_log(storage, family, drift, absent):
+    logged = LoggedCatalogue(storage, family, drift, absent)
+    live = logged.live()
+    for _ in range(5):
+        logged.write(12)
+        logged.expire()
+        live.follow()
+    publish(logged, live)
+    assert live.replica.n_rewards > 0
+    assert_same_catalogues(live, logged.live(from_log=True))
+    found = Verification(storage, storage.fleet("f"), live.replica).all()
+    assert found.different == 0, found.words()
+    assert found.rewards > 0
+
+    # A snapshot, an erased task, a corrected reward; whoever starts goes on from the snapshot.
+    assert live.write_snapshot(lambda job: job(), logged.now)
+    logged.write(10)
+    live.follow()
+    assert_same_catalogues(live, logged.live())
+    assert logged.storage.erase("f", "south") is not None
+    name = next(name for name, row in logged.rewarded.items() if row[0] != "south")
+    value = logged.rewarded[name][2]
+    logged.accept([NewReward(name, 1.0 - value if value in (0.0, 1.0) else 1.0, logged.now, corrects=True)])
+    live.follow()
+    live.relearn()
+    assert "south" not in live.replica.tasks
+    assert_same_catalogues(live, logged.live(from_log=True))

@@ -194,8 +194,7 @@ def target_option(text: str, log: Log) -> Any:
             f"no target {text!r}: it must be the file of a fleet, uniform, logged, always:ARM, learned:KEY, "
             "replay:KEY, FILE.py:NAME or column:NAME (posse evaluate --help says more)"
         )
-    from posse.fleet.catalogue import Catalogue
-    from posse.fleet.catalogue_file import is_catalogue
+    from posse.fleet.catalogue import Catalogue, is_catalogue
     from posse.fleet.posse import Posse
 
     label = f"{path.name}, greedy" if greedy else path.name

@@ -31,9 +31,11 @@ from posse.core.store import (
     MOMENT,
     N_TOTALS,
     NEGATIVES,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
+    SPREAD,
     SQUARES,
     TIME,
     ZEROS,
@@ -42,7 +44,7 @@ from posse.core.store import (
     totals_at,
 )
 from posse.families.links import FAINTEST
-from posse.families.sites import NUMBER, site
+from posse.families.sites import NUMBER, site_of_part
 from posse.types import Array, BoolArray, IntArray
 
 EMPTY = (-1, -1, 0)  # of row_ends: no list
@@ -128,17 +130,19 @@ def add_number(
 @inlined
 def add_linked(
     store: Store, work: Work, numbers: Array, slot: int, x: Array, reward: float, row: int, decay: float, now: float,
-    is_open: bool,
+    is_open: bool, offset: float, spread: float,
 ) -> int:  # fmt: skip
     """Learn a click or count of a slot whose sums are of now, or put it in the place of one that is kept in a row.
 
     That one came when the log of the decay was ``decay``: minus its site and plus a site, and all sites of its pair are
-    to be made again. Of a new reward the row is -1. Return where the reward is kept.
+    to be made again. Of a new reward the row is -1, and something else adds N(offset, spread) to its predictor. Return
+    where the reward is kept.
     """
     task, arm, at = store.owner[slot, 0], store.owner[slot, 1], totals_at(x.shape[0])
     totals, weight, w, h, step = store.pairs[slot, at:], 1.0, 0.0, 0.0, 1
     if row >= 0:
         values, step = store.row_values[row], 0
+        offset, spread = values[OFFSET], values[SPREAD]
         weight = weight_since(store.pairs, slot, x.shape[0], decay)
         w, h = -weight * values[PRECISION], -weight * values[MOMENT]
         totals[SQUARES] -= weight * values[REWARD] * values[REWARD]
@@ -147,7 +151,7 @@ def add_linked(
     while step < 2:
         mean, variance = believe(store, work, slot, arm, task, x, now)
         if step == 1:
-            w, h = site(store.family, reward, weight, mean, variance, store.dispersion[arm])
+            w, h = site_of_part(store.family, reward, weight, mean, variance, offset, spread, store.dispersion[arm])
         change_site(store, work, slot, arm, x, w, h)
         totals[INFORMATION] += w
         step += 1
@@ -161,7 +165,7 @@ def add_linked(
     totals[COUNT] += 1.0
     count_news(numbers, 1, 1, now)
     add_plain(store.plain[slot], x, reward)
-    return keep_row(store, slot, int(numbers[SERIALS]), is_open, x, reward, w, h)
+    return keep_row(store, slot, int(numbers[SERIALS]), is_open, x, reward, w, h, offset, spread)
 
 
 @compiled
@@ -195,7 +199,8 @@ def learn_linked(
     row_links: IntArray, row_ends: IntArray, free_rows: IntArray, factor: Array, solved: Array, direction: Array,
     through: Array, column: Array, mean: Array, centre: Array, matrices: Array, message: Array, triangle: Array,
     numbers: Array,
-    at: int, x: Array, reward: float, row: int, decay: float, now: float, is_open: bool,
+    at: int, x: Array, reward: float, row: int, decay: float, now: float, is_open: bool, offset: float,
+    spread: float,
 ) -> tuple[int, float, int]:  # fmt: skip
     """Learn a click or count of slot ``at`` as :func:`add_linked` does.
 
@@ -206,7 +211,7 @@ def learn_linked(
         told, summed_at, owner, plain, row_context, row_values, row_links, row_ends, free_rows,
     )  # fmt: skip
     work = Work(factor, solved, direction, through, column, mean, centre, matrices, message, triangle)
-    row = add_linked(store, work, numbers, at, x, reward, row, decay, now, is_open)
+    row = add_linked(store, work, numbers, at, x, reward, row, decay, now, is_open, offset, spread)
     return row, pairs[at, totals_at(x.shape[0]) + DECAY], int(numbers[SERIALS])
 
 

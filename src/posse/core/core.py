@@ -66,10 +66,12 @@ from posse.core.store import (
     FIRST,
     MOMENT,
     NEXT,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
     SERIAL,
+    SPREAD,
     beliefs_of,
     totals_at,
 )
@@ -136,6 +138,9 @@ class Core:
     robust : bool, default False
         Whether tasks that are unlike the others are drawn to the population less.
     """
+
+    least_arm = 0
+    """The least number in decisions that may still get a reward."""
 
     def __init__(
         self,
@@ -231,6 +236,16 @@ class Core:
     def n_features(self) -> int:
         """How many features a context has."""
         return int(self.state.store.prior.shape[2])
+
+    @property
+    def n_choices(self) -> int:
+        """How many arms decisions may be on."""
+        return self.n_arms
+
+    @property
+    def context_width(self) -> int:
+        """How many columns the context of a receipt has."""
+        return self.n_features
 
     @property
     def n_tasks(self) -> int:
@@ -522,11 +537,17 @@ class Core:
             del self.free_slots[len(self.free_slots) - reused :]
             numbers[N_SLOTS] = last
 
-    def learn(self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False) -> Receipt:
-        """Learn a reward; one that is open waits for another that takes its place."""
+    def learn(
+        self, task: int, arm: int, x: Array, reward: float, now: float, *, is_open: bool = False, offset: float = 0.0,
+        spread: float = 0.0,
+    ) -> Receipt:  # fmt: skip
+        """Learn a reward; one that is open waits for another that takes its place.
+
+        Of clicks and counts, ``offset`` and ``spread`` are mean and variance of what else adds to the predictor.
+        """
         self.prepare_one(task, arm)
         if self.forgetting.watches and self.watching and not is_open:
-            self._watch(task, arm, x, reward, now, None)
+            self._watch(task, arm, x, reward, now, None, offset, spread)
         if self._running is not None:
             self._running.touch(self._state.store, self._state.store.slot[task, arm])
         slot, row = self._state.store.slot[task, arm], -1
@@ -537,7 +558,7 @@ class Core:
         if self._family == NUMBER:
             decay, serial = learn_number(*self._learning, slot, x, reward, 0.0, 1.0, 0.0, now)
         else:
-            row, decay, serial = learn_linked(*self._learning, slot, x, reward, -1, 0.0, now, is_open)
+            row, decay, serial = learn_linked(*self._learning, slot, x, reward, -1, 0.0, now, is_open, offset, spread)
         if is_open:
             self._state.numbers[WAITING] += 1.0
         return Receipt(task, arm, x, reward, decay, row, serial)
@@ -657,7 +678,7 @@ class Core:
                 if self._family == NUMBER:
                     decay[n], _ = learn_number(*learning, slots[n], x, reward, 0.0, 1.0, 0.0, now)
                 else:
-                    kept[n], decay[n], _ = learn_linked(*learning, slots[n], x, reward, -1, 0.0, now, is_open)
+                    kept[n], decay[n], _ = learn_linked(*learning, slots[n], x, reward, -1, 0.0, now, is_open, 0.0, 0.0)
 
     def _age(self, slots: IntArray, now: float, half_lives: float = 0.0) -> None:
         """Bring what was learned of some slots to the present, and make it older by some half-lives."""
@@ -669,14 +690,15 @@ class Core:
         return slots[slots >= 0]
 
     def _watch(
-        self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None
-    ) -> None:
+        self, task: int, arm: int, x: Array, reward: float, now: float, site: tuple[float, float] | None,
+        offset: float = 0.0, spread: float = 0.0,
+    ) -> None:  # fmt: skip
         """Compare a reward with what is believed; a failure is logged, and the reward is learned all the same.
 
         ``site`` are precision and moment of the reward if it was learned already: then with what the others say.
         """
         try:
-            before = self.believed(task, arm, x, now, site)
+            before = self.believed(task, arm, x, now, site, offset, spread)
             event = None if before is None else self.forgetting.watch(now, task, arm, x, reward, before)
             if event is not None and not self.deferred:
                 self.apply(event)
@@ -685,7 +707,10 @@ class Core:
         except Exception:
             logger.exception("a reward could not be compared with what was believed; it is learned all the same")
 
-    def believed(self, task: int, arm: int, x: Array, now: float, site: tuple[float, float] | None) -> Believed | None:
+    def believed(
+        self, task: int, arm: int, x: Array, now: float, site: tuple[float, float] | None, offset: float = 0.0,
+        spread: float = 0.0,
+    ) -> Believed | None:  # fmt: skip
         """Return what is believed about a predictor, of a pair with or without one of its sites; None: not finite."""
         store, d, out = self.state.store, x.size, np.empty(4)
         decide.compare_one(beliefs_of(store), self._buffers, task, arm, x, now, out)
@@ -697,10 +722,13 @@ class Core:
         if not np.isfinite(out).all():
             return None
         centre = store.known[task] @ store.shared[arm, -1].reshape(-1, d)
+        if spread > 0.0:
+            out[::2] += offset
+            out[1::2] = np.sqrt(out[1::2] ** 2 + spread)
         mean, sd, of_stranger, sd_of_stranger = out.tolist()
         return Believed(
             mean, sd, of_stranger, sd_of_stranger, centre, store.prior[arm, d + 1 :], float(store.noise[arm]),
-            float(store.dispersion[arm]),
+            float(store.dispersion[arm]), offset, spread,
         )  # fmt: skip
 
     def apply(self, event: Event) -> None:
@@ -781,7 +809,7 @@ class Core:
             if self._family == NUMBER:
                 learn_number(*self._learning, slot, x, reward, old, 0.0, decay, now)
             else:
-                learn_linked(*self._learning, slot, x, reward, row, decay, now, False)
+                learn_linked(*self._learning, slot, x, reward, row, decay, now, False, 0.0, 0.0)
                 remake_slots(state.store, self._work, self._one)
         return receipt._replace(reward=reward)
 
@@ -818,10 +846,12 @@ class Core:
         # Where much of what is believed is of rewards that wait, others in their place are no change of the world.
         if self.forgetting.watches and self.watching and waiting <= MOST_WAITING * numbers[TOTAL]:
             weight = math.exp(store.pairs[slot, totals_at(x.size) + DECAY] - decay)
-            site = weight / store.noise[arm], weight * reward / store.noise[arm]
+            site, rest = (weight / store.noise[arm], weight * reward / store.noise[arm]), (0.0, 0.0)
             if self._family != NUMBER:
-                site = weight * store.row_values[row, PRECISION], weight * store.row_values[row, MOMENT]
-            self._watch(task, arm, x, reward, self.now, site)
+                values = store.row_values[row]
+                site = weight * values[PRECISION], weight * values[MOMENT]
+                rest = float(values[OFFSET]), float(values[SPREAD])
+            self._watch(task, arm, x, reward, self.now, site, *rest)
         if self._family != NUMBER:
             store = self.state.store
             if self._running is not None:
@@ -1169,6 +1199,7 @@ class Core:
         now: float,
         receipts: Receipts | None = None,
         of_pairs: tuple[IntArray, IntArray] | None = None,
+        contexts: Array | None = None,
     ) -> Receipts | None:
         """Add sums and kept rows of another core; :meth:`ensure_fresh` is to follow.
 
@@ -1184,12 +1215,15 @@ class Core:
             Of the other's rewards that may still be replaced.
         of_pairs : tuple of int ndarray
             The other's tasks and arms of these receipts.
+        contexts : ndarray, optional
+            Of these receipts; a core whose receipts depend on itself changes them to be right here.
 
         Returns
         -------
         Receipts or None
             As they are here; a row of -1 is kept no more.
         """
+        del contexts
         theirs = other.state
         slots = slots_of(theirs, None)
         owner = theirs.store.owner[slots]

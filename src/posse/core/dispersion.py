@@ -17,7 +17,7 @@ from posse.core.compiler import compiled
 from posse.core.linalg import dot, multiply
 from posse.core.pair import Work, new_work, pair_posterior
 from posse.core.rows import KEPT_ROWS
-from posse.core.store import COUNT, DECAY, DECAY_AT, FIRST, NEXT, REWARD, Store, totals_at
+from posse.core.store import COUNT, DECAY, DECAY_AT, FIRST, NEXT, OFFSET, REWARD, SPREAD, Store, totals_at
 
 if TYPE_CHECKING:
     from posse.core.sums import Pairs
@@ -51,7 +51,8 @@ def believe_rows(store: Store, work: Work, slots: IntArray, out: Array) -> int:
             multiply(covariance, x, work.column)
             out[n, 0] = values[REWARD]
             out[n, 1] = math.exp(store.pairs[slot, totals_at(d) + DECAY] - values[DECAY_AT])
-            out[n, 2], out[n, 3] = dot(x, mean), max(dot(x, work.column), 0.0)
+            out[n, 2] = dot(x, mean) + values[OFFSET]
+            out[n, 3] = max(dot(x, work.column), 0.0) + values[SPREAD]
             n += 1
             row = store.row_links[row, NEXT]
     return n

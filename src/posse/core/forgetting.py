@@ -275,7 +275,11 @@ class HalfLives:
         time[0] = max(now, time[0])
         with np.errstate(all="ignore"):
             mean, variance = predict_each(gram[0], moment[0], x, before)
-            gain, precision, seen = self._likelihoods.predicted(reward, mean, variance, before)
+            gain, precision, seen = self._likelihoods.predicted(
+                reward, mean + before.offset, variance + before.spread, before
+            )
+            share = 1.0 / (1.0 + precision * before.spread)
+            precision, seen = share * precision, share * (seen - precision * before.offset)
         if not np.isfinite(gain).all():
             return  # of a size beyond all others: it says nothing about half-lives
         self.score *= 1.0 - 1.0 / MEMORY

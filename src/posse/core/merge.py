@@ -21,10 +21,12 @@ from posse.core.store import (
     N_VALUES,
     NEGATIVES,
     NEXT,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
     SERIAL,
+    SPREAD,
     SQUARES,
     ZEROS,
     Store,
@@ -72,7 +74,7 @@ def merge_slots(
             values, links = other.row_values[row], other.row_links[row]
             new = keep_row(
                 store, mine[n], serials + links[SERIAL], links[OPEN] > 0, other.row_context[row], values[REWARD],
-                values[PRECISION], values[MOMENT],
+                values[PRECISION], values[MOMENT], values[OFFSET], values[SPREAD],
             )  # fmt: skip
             store.row_values[new, DECAY_AT] = values[DECAY_AT] + decays[place]
             for column in range(N_VALUES, values.shape[0]):

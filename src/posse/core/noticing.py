@@ -57,6 +57,8 @@ class Believed(NamedTuple):
     covariance: Array  # (d, d) of the population
     noise: float
     dispersion: float = 0.0  # of counts
+    offset: float = 0.0  # mean and variance of what else adds to the predictor
+    spread: float = 0.0
 
 
 class OfNumbers:

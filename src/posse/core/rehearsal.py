@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from posse.core.compiler import compile_all
-from posse.core.forgetting import HalfLife, Never
+from posse.core.forgetting import HalfLife, Never, age_at, share_left
 from posse.core.rule import Rule
 from posse.core.select import RANDOMISED
 from posse.families import family_of
+from posse.families.sites import expected_reward, site_of_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ class Kind(NamedTuple):
     fades: bool = False
     watches: bool = False
     background: bool = False
+    divides: bool = False  # every reward between a task and something else, see posse.fleet.residuals
 
     def __str__(self) -> str:
         words = ["linked" if self.linked else "numbers", *(name for name in self._fields[1:] if getattr(self, name))]
@@ -84,6 +86,9 @@ def _use(cores: type[Core], kind: Kind) -> None:
     if kind.background:
         _estimate_beside(core, x)
         return
+    if kind.divides:
+        _divide(core, x)
+        return
     position = core.decide(-1, x, 0.0, np.arange(2), 1, True, 0.5, out)
     core.show(out[1], out[2])
     receipt = core.learn(0, position, x, 0.0, 0.0, is_open=True)
@@ -120,6 +125,14 @@ def _use_revenue(cores: type[Revenue]) -> None:
     core.close(receipt)
     core.learn_rows(np.zeros(2, np.int64), np.arange(2), np.ones((2, 2)), np.array([0.0, 5.0]), 2.0)
     core.renew()
+
+
+def _divide(core: Core, x: Array) -> None:
+    core.predict(0, x, 0.0, np.arange(1), np.empty((2, 1)))
+    site_of_part(core.family.code, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0)
+    expected_reward(core.family.code, 0.0, 0.0)
+    share_left(1.0, 1.0)
+    age_at(0.0, core.state.store.ageing)
 
 
 def _estimate_beside(core: Core, x: Array) -> None:

@@ -261,6 +261,8 @@ class Revenue:
         The logarithm of the first amount; NaN before it.
     """
 
+    least_arm = 0
+
     def __init__(
         self,
         n_arms: int,
@@ -368,9 +370,19 @@ class Revenue:
         return self.purchases.n_arms
 
     @property
+    def n_choices(self) -> int:
+        """How many arms decisions may be on."""
+        return self.n_arms
+
+    @property
     def n_features(self) -> int:
         """How many features a context has."""
         return self.purchases.n_features
+
+    @property
+    def context_width(self) -> int:
+        """How many columns the context of a receipt has."""
+        return self.n_features
 
     @property
     def n_tasks(self) -> int:
@@ -940,8 +952,10 @@ class Revenue:
         now: float,
         receipts: Receipts | None = None,
         of_pairs: tuple[IntArray, IntArray] | None = None,
+        contexts: Array | None = None,
     ) -> Receipts | None:
         """Add sums and kept rows of another core."""
+        del contexts
         theirs = other.purchases.state.store
         rows, owners = kept_rows(other.purchases)
         n, amounts, more = len(rows), other.amounts, 0.0

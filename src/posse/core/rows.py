@@ -19,16 +19,18 @@ from posse.core.store import (
     LAST,
     MOMENT,
     NEXT,
+    OFFSET,
     OPEN,
     PRECISION,
     REWARD,
     SERIAL,
+    SPREAD,
     Store,
     n_triangle,
     totals_at,
 )
 from posse.families.links import FAINTEST
-from posse.families.sites import site
+from posse.families.sites import site_of_part
 from posse.types import Array, IntArray
 
 KEPT_ROWS = 40  # closed rows of a pair whose sites are still made again
@@ -36,7 +38,10 @@ ALL_KNOWN = 1e-9  # a site that leaves less than this of the precision is all th
 
 
 @inlined
-def keep_row(store: Store, slot: int, serial: int, is_open: bool, x: Array, reward: float, w: float, h: float) -> int:
+def keep_row(
+    store: Store, slot: int, serial: int, is_open: bool, x: Array, reward: float, w: float, h: float, offset: float,
+    spread: float,
+) -> int:  # fmt: skip
     """Append a row to the list of a slot and return where it is; there must be a free one."""
     free, ends = store.free_rows, store.row_ends[slot]
     if free[0] > 0:
@@ -50,6 +55,7 @@ def keep_row(store: Store, slot: int, serial: int, is_open: bool, x: Array, rewa
         store.row_context[row, i] = x[i]
     values[REWARD], values[PRECISION], values[MOMENT] = reward, w, h
     values[DECAY_AT] = store.pairs[slot, totals_at(x.shape[0]) + DECAY]
+    values[OFFSET], values[SPREAD] = offset, spread
     links[NEXT], links[OPEN], links[SERIAL] = -1, is_open, serial
     if ends[FIRST] < 0:
         ends[FIRST] = row
@@ -97,7 +103,9 @@ def remake_sites(store: Store, work: Work, slot: int) -> None:
         left = 1.0 - q * weight * values[PRECISION]
         if left > ALL_KNOWN and weight > FAINTEST:  # else the site is all that is known, or says nothing any more
             m, v = (e - q * weight * values[MOMENT]) / left, q / left
-            w, h = site(store.family, values[REWARD], weight, m, v, store.dispersion[arm])
+            w, h = site_of_part(
+                store.family, values[REWARD], weight, m, v, values[OFFSET], values[SPREAD], store.dispersion[arm]
+            )
             more, further = w - weight * values[PRECISION], h - weight * values[MOMENT]
             values[PRECISION], values[MOMENT] = w / weight, h / weight
             totals[INFORMATION] += more

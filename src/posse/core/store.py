@@ -21,8 +21,10 @@ from posse.types import Array, BoolArray, IntArray
 COUNT, SQUARES, INFORMATION, TIME, DECAY, ZEROS, FRACTIONS, NEGATIVES = range(8)
 N_TOTALS = 8
 
-REWARD, PRECISION, MOMENT, DECAY_AT = range(4)  # of row_values: a reward, its site per unit of weight, DECAY back then
-N_VALUES = 4  # behind them come notes that go with a row wherever it goes, if its owner has any
+# Of row_values: a reward, its site per unit of weight, DECAY back then, and mean and variance of what else adds to its
+# predictor.
+REWARD, PRECISION, MOMENT, DECAY_AT, OFFSET, SPREAD = range(6)
+N_VALUES = 6  # behind them come notes that go with a row wherever it goes, if its owner has any
 NEXT, OPEN, SERIAL = range(3)  # of row_links
 FIRST, LAST, CLOSED = range(3)  # of row_ends: the list of a slot, and how many of its rows are closed
 
@@ -68,7 +70,7 @@ class Store(NamedTuple):
     plain: Array  # (S, 2d + 2) of clicks and counts: sums of contexts, their squares and rewards, and their number
     # Rows of clicks and counts whose sites may be made again, a list for each slot; numbers have none.
     row_context: Array  # (R, d)
-    row_values: Array  # (R, 4 and notes)
+    row_values: Array  # (R, N_VALUES and notes)
     row_links: IntArray  # (R, 3)
     row_ends: IntArray  # (S, 3)
     free_rows: IntArray  # (2 + R,) how many rows were given back, the first that was never used, then which came back

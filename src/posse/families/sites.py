@@ -69,6 +69,16 @@ def site(family: int, reward: float, weight: float, m: float, v: float, dispersi
 
 
 @compiled
+def site_of_part(
+    family: int, reward: float, weight: float, m: float, v: float, offset: float, spread: float, dispersion: float
+) -> tuple[float, float]:
+    """Return the site of a reward on one part of its predictor, N(m, v); the rest of it is N(offset, spread)."""
+    w, h = site(family, reward, weight, m + offset, v + spread, dispersion)
+    share = 1.0 / (1.0 + w * spread)
+    return share * w, share * (h - w * offset)
+
+
+@compiled
 def expected_reward(family: int, mean: float, variance: float) -> float:
     """Return the expected reward where the predictor is N(mean, variance)."""
     if family == NUMBER:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import time as clock_module
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,11 +13,11 @@ import numpy as np
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.catalogue import Catalogue
-from posse.fleet.catalogue_file import freeze_catalogue, load_catalogue
 from posse.fleet.decision import Decision
 from posse.fleet.menu import Menu
 from posse.fleet.names import Label
 from posse.fleet.replica import Learned, Replica
+from posse.fleet.residuals import CatalogueCore
 from posse.fleet.settings import require_truth_value
 
 if TYPE_CHECKING:
@@ -28,19 +29,13 @@ class CatalogueReplica(Replica):
 
     What a reward says about an arm depends on those before it, so every replica learns all of them in one order, and
     estimates the population at the places that the order determines; none is shared.
-
-    Parameters
-    ----------
-    catalogue : Catalogue
-        Declared, and without a fleet inside; this becomes it.
-    *args, **settings
-        As in :class:`Replica`.
     """
 
-    def __init__(self, *args: Any, catalogue: Catalogue, **settings: Any) -> None:
+    core_kind = CatalogueCore
+    catalogue: Catalogue
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings | {"background": False})
-        catalogue.start(self)
-        self.catalogue = catalogue
 
     @classmethod
     def new(
@@ -49,16 +44,21 @@ class CatalogueReplica(Replica):
         """Return a catalogue without rewards; ``settings`` are those of the fleet inside."""
         catalogue = Catalogue.__new__(Catalogue)
         catalogue.declare(features, arm_features, interactions, max_arms)
-        return cls(
-            arms=["reward"], features=FeatureSpec(catalogue.columns, intercept=False), catalogue=catalogue, **settings
-        )
+        return cls(arms=["reward"], features=catalogue.joint.spec, **settings).within(catalogue, start=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **_: Any) -> Self:
         """Read a file that :meth:`freeze` wrote."""
-        catalogue = load_catalogue(Catalogue, path, inside=lambda catalogue: partial(cls, catalogue=catalogue))
-        assert isinstance(catalogue.fleet, cls)
-        return catalogue.fleet
+        catalogue = Catalogue.read(path, clock_module.time, cls)
+        replica: Self = catalogue.fleet
+        return replica.within(catalogue)
+
+    def within(self, catalogue: Catalogue, *, start: bool = False) -> Self:
+        """Be the fleet inside a catalogue."""
+        if start:
+            catalogue.start(self)
+        self.catalogue = catalogue
+        return self
 
     @property
     def shares_population(self) -> bool:
@@ -75,14 +75,7 @@ class CatalogueReplica(Replica):
         """What the context of a decision in the log is made of: features of the context, and of the arm taken."""
         return FeatureSpec([*self.catalogue.features.features, *self.catalogue.arm_features.features])
 
-    def propose(
-        self,
-        task: Label,  # noqa: ARG002 -- as in Replica
-        context: Any,  # noqa: ARG002
-        eligible: Iterable[Label] | None = None,  # noqa: ARG002
-        explore: bool = True,  # noqa: ARG002
-        **prices: Any,  # noqa: ARG002
-    ) -> Decision:
+    def propose(self, *_: Any, **__: Any) -> Decision:
         """Refuse: arms of a catalogue come with every request."""
         raise InvalidValue(
             "expected eligible arms with their features, as a catalogue decides among, got a request for a fleet of "
@@ -92,11 +85,11 @@ class CatalogueReplica(Replica):
     def choose(self, task: Label, context: Any, menu: Menu, explore: bool = True, k: int = 1) -> list[Decision]:
         """Choose the arms of ``k`` places as :meth:`posse.Catalogue.decide` does, and store nothing."""
         require_truth_value(explore)
-        x, names = self.catalogue.features.encode(context), self.names.tasks
+        x = self.catalogue.features.encode(context)
         with self.lock:
-            number, label, first = names.get(task), names.checked(task), self.stream.decided + 1
+            first = self.stream.decided + 1
             ids = [f"{self.ledgers.own.prefix}-{first + place}" for place in range(k)]
-            _, decisions = self.catalogue.draw(number, label, x, menu, explore, ids)
+            _, decisions = self.catalogue.draw(self.catalogue.asked(task), x, menu, explore, ids)
             self.stream.decided += k
         return decisions
 
@@ -111,7 +104,7 @@ class CatalogueReplica(Replica):
         provisional: bool = False,  # noqa: ARG002 -- as in Replica
         applied: int | None = None,
         catching_up: bool = False,  # noqa: ARG002
-        times: Sequence[float] | None = None,  # noqa: ARG002
+        times: Sequence[float] | None = None,
         numbers: Sequence[int] | None = None,
         first: Sequence[int | None] | None = None,  # noqa: ARG002
     ) -> None:
@@ -121,8 +114,9 @@ class CatalogueReplica(Replica):
         replace others are left to whoever learns the log again.
         """
         joint = self._joint(contexts)
-        values = [self.settings.checked_reward(value) for value in rewards]
+        values = self.settings.family.check_many(np.array(rewards, dtype=np.float64)).tolist()
         labels, items = self.names.tasks.checked_all(tasks), self.catalogue.labels.checked_all(arms)
+        moments = [self.clock() if self.fades else 0.0] * len(values) if times is None else times
         if numbers is None and applied is not None and values:
             numbers = [*[self.applied] * (len(values) - 1), applied]
         with self.lock:
@@ -132,8 +126,8 @@ class CatalogueReplica(Replica):
                     continue
                 # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
                 then = (lambda: None) if numbers is None else partial(setattr, self, "applied", numbers[row])
-                used = self.core.experience + 1
-                self.catalogue.learn_row(labels[row], items[row], joint[row], value, used, then)
+                now, used = float(moments[row]), self.core.experience + 1
+                self.catalogue.learn_row(labels[row], items[row], joint[row], value, now, used=used, then=then)
             self.applied = self.applied if applied is None else applied
 
     def _joint(self, contexts: Any) -> list[Array]:
@@ -164,7 +158,7 @@ class CatalogueReplica(Replica):
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
         """Return a function that writes the state of now to a file, whatever is learned until then."""
-        return freeze_catalogue(self.catalogue)
+        return self.catalogue.freeze()
 
 
 def counted(count: float) -> Learned:

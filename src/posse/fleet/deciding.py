@@ -7,7 +7,7 @@ other, and its reward is learned like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from posse.errors import InvalidValue, NotFinite
 from posse.fleet.decision import Decision, Decisions, decision_among, with_worth
 from posse.fleet.names import Active
 from posse.fleet.worth import Prices, worth_of_rows
+from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
@@ -83,6 +84,39 @@ def draw(
             arms, names = np.delete(arms, position), (*names[:position], *names[position + 1 :])
             worth = None if worth is None else np.delete(worth, position, axis=1)
     return chosen, decisions
+
+
+def record_all(
+    fleet: Fleet, asked: Asked, X: Sequence[Array], arms: Sequence[int], decisions: list[Decision], contexts: list[Any],
+    now: float, *, ranking: bool, then: Callable[[], object] = lambda: None,
+) -> None:  # fmt: skip
+    """Have the places of a ranking wait for their rewards, all of them or none; the lock must be held.
+
+    ``X`` are their contexts as a core has them, ``contexts`` as they came; ``then`` is called together with the change.
+    """
+    core, ledger, tasks, n = fleet.core, fleet.ledgers.own, fleet.names.tasks, len(arms)
+    new = asked.task < 0
+    task = core.reserve_tasks(1)[0] if new else asked.task
+    ledger.reserve(n)
+    places = [ledger.write(task, arm, now, x, ahead) for ahead, (arm, x) in enumerate(zip(arms, X, strict=True))]
+    absent = None if fleet.partial else fleet.settings.counted
+    if absent is not None:
+        core.prepare(np.full(n, task), np.array(arms))
+    with defer_interrupts():
+        if fleet.notes is not None:
+            fleet.notes.decisions(fleet, decisions, contexts, X[0], now, ranking=ranking)
+        # From here on nothing can fail.
+        if new:
+            core.take_tasks([task])
+            tasks.take([asked.label], [task])
+        then()
+        if absent is not None:
+            for at, arm, x in zip(places, arms, X, strict=True):
+                ledger.keep(at, core.learn(task, arm, x, absent, now, is_open=True))
+        ledger.size += n
+        fleet.stream.decided += n
+    if absent is not None:
+        core.estimate_if_due(provisional=True)
 
 
 def checked_places(k: Any) -> int:

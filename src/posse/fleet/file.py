@@ -20,7 +20,7 @@ from posse.core.revenue import PARTS, UNIT, parts_of
 from posse.core.state import N_SLOTS, N_TASKS
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
-from posse.fleet.ledger import COLUMNS, FORGOTTEN, MOST, REWARDED, Ledger
+from posse.fleet.ledger import COLUMNS, FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.names import Label, Labels, checked_label, listed
 from posse.fleet.worth import worth_from_json
 from posse.model.prior import Prior
@@ -43,6 +43,7 @@ BY_ROW = ("store.row_context", "store.row_values", "store.row_links")
 BY_TASK = ("store.known", "store.given", "store.weight")  # and a last row for tasks never seen
 FREE = ("free_slots", "free_tasks", "store.free_rows")
 HALF_LIFE = "forgetting.half_life"
+LISTED = ("forgetting.", "residuals.")  # how arrays begin whose lengths are their own
 OTHERS = ".others"  # says where an array is not a number: nothing known, or nothing learned yet
 KINDS = {str: "text", int: "number", None: "none"}
 
@@ -339,7 +340,7 @@ def _part_arrays(core: Core, reader: Reader, some: IntArray | None, box: str) ->
             shape, at = (len(owner), *array.shape[1:]), slots
         elif name in BY_TASK:
             shape, at = (n_tasks + 1, *array.shape[1:]), rows
-        elif name in BY_ROW or name in FREE or (name.startswith("forgetting.") and name != HALF_LIFE):
+        elif name in BY_ROW or name in FREE or (name.startswith(LISTED) and name != HALF_LIFE):
             shape = (reader.length(f"{box}{name}"), *array.shape[1:])
         found[name] = reader.array(f"{box}{name}", shape, array.dtype, at)
         if f"{box}{name}{OTHERS}" in reader.box.names:
@@ -354,7 +355,7 @@ def _part_arrays(core: Core, reader: Reader, some: IntArray | None, box: str) ->
 
 
 def _restore_ledgers(fleet: Fleet, reader: Reader) -> None:
-    entries, d, core = reader.header["ledgers"], fleet.features.n_features, fleet.core
+    entries, d, core = reader.header["ledgers"], fleet.core.context_width, fleet.core
     if not isinstance(entries, list):
         raise reader.damaged("it has no ledgers of decisions")
     for number, entry in enumerate(entries):
@@ -367,12 +368,14 @@ def _restore_ledgers(fleet: Fleet, reader: Reader) -> None:
             for name, kind in COLUMNS.items()
         }
         gone = columns["status"] == FORGOTTEN
-        if (columns["status"] > max(FORGOTTEN, REWARDED)).any():
+        if (columns["status"] > max(FORGOTTEN, REWARDED)).any() or (
+            columns["arm"][columns["status"] == PENDING] < 0
+        ).any():
             raise reader.damaged(f"ledger{number}.status has values that mean nothing")
-        for name, n in (("task", core.n_tasks), ("arm", core.n_arms)):
+        for name, least, n in (("task", 0, core.n_tasks), ("arm", core.least_arm, core.n_choices)):
             if (columns[name][gone] != -1).any():
                 raise reader.damaged(f"ledger{number}.{name} has forgotten decisions of someone")
-            reader.within(f"ledger{number}.{name}", columns[name][~gone], 0, n)
+            reader.within(f"ledger{number}.{name}", columns[name][~gone], least, n)
         for task in np.unique(columns["task"][~gone]).tolist():
             if not fleet.names.tasks.has(task):
                 raise reader.damaged(f"ledger{number}.task has decisions of tasks without a name")

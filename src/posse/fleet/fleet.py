@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 
 from posse.checks import KnownKeywords, whole_number
+from posse.core.core import Core
 from posse.core.estimate import FIT_SETTLED, FIT_STEPS
 from posse.core.looking import effects_of
 from posse.core.revenue import of_all_rewards
@@ -84,6 +85,8 @@ class Fleet(KnownKeywords):
         Whether only some tasks of a file were loaded.
     """
 
+    core_kind: type[Core] = Core
+
     def __init__(
         self,
         arms: Iterable[Label] = (),
@@ -129,7 +132,7 @@ class Fleet(KnownKeywords):
         self.worth = changed_worth(None, self.names.arms, values, costs)
         self.core = new_core(self)
         self.stream = Stream(checked_seed(seed))
-        self.ledgers = Ledgers(n_features)
+        self.ledgers = Ledgers(self.core.context_width)
         self.lock, self.clock, self.partial = threading.RLock(), clock, False
         self.notes: Notes | None = None
         self.components: tuple[Component, ...] = ()

@@ -48,7 +48,8 @@ def checked_arm(fleet: Fleet, arm: Any, features: Any) -> NewArm:
 
 def new_core(fleet: Fleet) -> Core:
     """Return a core of a fleet that has learned nothing; one of revenue has the same methods, and no state."""
-    core = cast("Core", fleet.settings.new_core(len(fleet.names.arms), fleet.features.n_features, fleet.known))
+    n_arms, n_features = len(fleet.names.arms), fleet.features.n_features
+    core = cast("Core", fleet.settings.new_core(n_arms, n_features, fleet.known, fleet.core_kind))
     core.keys = fleet.names.tasks.keys
     return core
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue
+from posse.features import FeatureSpec
 from posse.fleet.known import spec_of
 from posse.fleet.settings import require_truth_value
 
@@ -52,6 +53,11 @@ class JointFeatures:
         if self.interactions:
             pairs = [(x, f) for x in contexts for f in arms]
             self.columns = tuple(f if x == contexts[0] else x if f == arms[0] else f"{x}*{f}" for x, f in pairs)
+
+    @property
+    def spec(self) -> FeatureSpec:
+        """The joint features, as those of the contexts of a fleet."""
+        return FeatureSpec(self.columns, intercept=False)
 
     def at(self, x: Array) -> Array:
         """Return what turns an arm's columns into joint features under this context, (n_joint, n_arm_columns)."""

@@ -149,7 +149,7 @@ class Ledger:
 
     def keep(self, at: int, receipt: Receipt) -> None:
         """Keep what was learned of a decision."""
-        self.reward[at], self.decay[at] = receipt.reward, receipt.decay
+        self.context[at], self.reward[at], self.decay[at] = receipt.context, receipt.reward, receipt.decay
         self.row[at], self.serial[at] = receipt.row, receipt.serial
 
     def keep_many(self, at: slice, reward: float, receipts: Receipts) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
     from posse.fleet.names import Label
     from posse.types import IntArray
-
-Joined: TypeAlias = Callable[["IntArray"], Callable[[], object]]
 
 
 def merge_fleet(mine: Posse, other: Posse) -> None:
@@ -86,7 +84,7 @@ def add(
     mine: Fleet,
     other: Fleet,
     choice_of: IntArray | None = None,
-    joined: Joined = lambda _: lambda: None,
+    joined: Callable[[], object] = lambda: None,
     *,
     wanted: Collection[Label] | None = None,
     estimate: bool = True,
@@ -99,7 +97,7 @@ def add(
     choice_of : int ndarray, optional
         The numbers here of what the other's decisions chose. Default: those of its arms.
     joined : callable, optional
-        Takes the numbers here of the other's tasks; returns a function that is called together with the change.
+        Is called together with the change.
     wanted : collection of str or int, optional
         The tasks that join; decisions are then counted by whoever calls. Default: all.
     estimate : bool, default True
@@ -136,8 +134,7 @@ def add(
     if rows is not None:
         core.know(task_of[known], rows, np.ones(len(known), dtype=np.bool_))
     now = max(mine.now, other.now)
-    ledgers = _merged(core, other, task_of, arm_of, now, choice_of)
-    join = joined(task_of)
+    ledgers = _merged(core, other, task_of, arm_of if choice_of is None else choice_of, now)
     if estimate:
         core.renew(steps=FIT_STEPS, settled=FIT_SETTLED)
         core.ensure_fresh()
@@ -145,7 +142,7 @@ def add(
     with defer_interrupts():
         mine.core.drop_background()
         mine.core = core
-        join()
+        joined()
         mine.names.tasks.take(new.labels, new.numbers)
         arms.change(numbers, retired)
         mine.worth = worth
@@ -163,9 +160,7 @@ def _mapping(numbers: dict[Any, int], labels: list[Any], here: IntArray) -> IntA
     return mapping
 
 
-def _merged(
-    core: Core, other: Fleet, task_of: IntArray, arm_of: IntArray, now: float, choice_of: IntArray | None
-) -> list[Ledger]:
+def _merged(core: Core, other: Fleet, task_of: IntArray, arm_of: IntArray, now: float) -> list[Ledger]:
     """Merge the core of another fleet; return its decisions, with numbers and receipts as they are here."""
     ledgers = []
     for ledger in other.ledgers:
@@ -179,16 +174,16 @@ def _merged(
         for name in ("task", "arm", "decay", "row", "serial")
     )
     gone = task < 0
-    # Decisions of a catalogue have arms of its own, and one arm inside.
-    pairs = np.where(gone, 0, task), np.where(gone | (choice_of is not None), 0, arm)
-    chosen = (arm_of if choice_of is None else choice_of)[arm]
-    here = core.merge(other.core, task_of, arm_of, now, Receipts(decay, row, serial), pairs)
+    contexts = np.concatenate([one.context[one.live] for one in ledgers])
+    pairs, chosen = (np.where(gone, 0, task), np.where(gone, 0, arm)), arm_of[arm]
+    here = core.merge(other.core, task_of, arm_of, now, Receipts(decay, row, serial), pairs, contexts)
     assert here is not None
     first = 0
     for copy in ledgers:
         part = slice(first, first + copy.size)
         copy.task[copy.live] = np.where(gone[part], -1, task_of[pairs[0][part]])
         copy.arm[copy.live] = np.where(gone[part], -1, chosen[part])
+        copy.context[copy.live] = contexts[part]
         copy.decay[copy.live], copy.row[copy.live], copy.serial[copy.live] = (column[part] for column in here)
         first = part.stop
     return ledgers

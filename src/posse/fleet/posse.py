@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from posse.fleet.deciding import Asked, asked_of, checked_places, draw, draw_rows
+from posse.fleet.deciding import asked_of, checked_places, draw, draw_rows, record_all
 from posse.fleet.decision import Decision, Decisions, Ranking
 from posse.fleet.fleet import Fleet
 from posse.fleet.late import Lesson, Rewarded, expire, id_of, require_same, reward_rows, teach
@@ -25,7 +25,6 @@ from posse.tables import library_of
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.fleet.streaming import Progress
-    from posse.types import Array
 
 
 class Posse(Fleet):
@@ -258,36 +257,8 @@ class Posse(Fleet):
             uniforms = [self.stream.next()] if places == 1 else self.stream.draw(places).tolist()
             chosen, decisions = draw(self, asked, x, now, explore, uniforms, ids, worth)
             if record:
-                self._record(asked, x, chosen, decisions, context, now, ranking=k is not None)
+                record_all(self, asked, [x] * places, chosen, decisions, [context] * places, now, ranking=k is not None)
         return decisions[0] if k is None else Ranking(decisions)
-
-    def _record(
-        self, asked: Asked, x: Array, arms: list[int], decisions: list[Decision], context: Any, now: float, *,
-        ranking: bool,
-    ) -> None:  # fmt: skip
-        """Have decisions wait for their rewards, all of them or none."""
-        core, ledger, tasks = self.core, self.ledgers.own, self.names.tasks
-        new = asked.task < 0
-        task = core.reserve_tasks(1)[0] if new else asked.task
-        ledger.reserve(len(arms))
-        places = [ledger.write(task, arm, now, x, ahead) for ahead, arm in enumerate(arms)]
-        absent = None if self.partial else self.settings.counted
-        if absent is not None:
-            core.prepare(np.full(len(arms), task), np.array(arms))
-        with defer_interrupts():
-            if self.notes is not None:
-                self.notes.decisions(self, decisions, [context] * len(arms), x, now, ranking=ranking)
-            # From here on nothing can fail.
-            if new:
-                core.take_tasks([task])
-                tasks.take([asked.label], [task])
-            if absent is not None:
-                for at, arm in zip(places, arms, strict=True):
-                    ledger.keep(at, core.learn(task, arm, x, absent, now, is_open=True))
-            ledger.size += len(arms)
-            self.stream.decided += len(arms)
-        if absent is not None:
-            core.estimate_if_due(provisional=True)
 
     def decide_many(
         self,

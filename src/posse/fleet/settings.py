@@ -131,7 +131,7 @@ class Settings:
             shared_location=start.shared_location[arms],
         )
 
-    def new_core(self, n_arms: int, n_features: int, known: Known) -> AnyCore:
+    def new_core(self, n_arms: int, n_features: int, known: Known, kind: type[Core] = Core) -> AnyCore:
         """Return the core of a new fleet; ``known`` has the features of tasks and arms."""
         if self.family.name == "revenue":
             return Revenue(
@@ -146,7 +146,7 @@ class Settings:
                 ),
                 **known.for_core(n_arms),
             )
-        return Core(
+        return kind(
             n_arms,
             n_features,
             family=self.family,

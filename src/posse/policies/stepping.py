@@ -115,7 +115,7 @@ def learn_reward(model: Model, task: int, arm: int, x: Array, reward: float) -> 
     if store.family == NUMBER:
         add_number(store, model.work, model.numbers, slot, x, reward, 0.0, 1.0, 0.0, now)
     else:
-        add_linked(store, model.work, model.numbers, slot, x, reward, -1, 0.0, now, False)
+        add_linked(store, model.work, model.numbers, slot, x, reward, -1, 0.0, now, False, 0.0, 0.0)
 
 
 @compiled

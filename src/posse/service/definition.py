@@ -31,15 +31,17 @@ OPTIONAL = ("drift",)  # see posse.service.definition for others
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
 CATALOGUE = "catalogue"
-OF_CATALOGUES = ("exploration", "floor", "evaluation_budget", "refresh_growth", "time_to_live")
+OF_CATALOGUES = (
+    "exploration", "floor", "evaluation_budget", "refresh_growth", "rewards", "drift", "time_to_live", "absent_reward",
+    "count_pending",
+)  # fmt: skip
 """What is passed on to the fleet inside."""
 FIXED = {
-    "policy": "ebm-rand-ucb", "prior": None, "robust": False, "absent_reward": None, "count_pending": True,
-    "rewards": "number", "reward_events": "once", "reward_window": None, "drift": None, "task_features": None,
-    "arms": None, "intercept": True, "values": None, "costs": None,
+    "policy": "ebm-rand-ucb", "prior": None, "robust": False, "reward_events": "once", "reward_window": None,
+    "task_features": None, "arms": None, "intercept": True, "values": None, "costs": None,
 }  # fmt: skip
 """What a catalogue has no choice in."""
-UNSAID = ("drift", "task_features", "intercept", "values", "costs")
+UNSAID = ("task_features", "intercept", "values", "costs")
 """What definitions of catalogues do not say, and those of fleets only where it is given."""
 SPECS = ("task_features", "arm_features")
 ABOUT = "known_arms"
@@ -79,14 +81,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     if len(given["arms"]) > limits.arms:
         raise InvalidValue(f"expected at most {limits.arms} arms (limits.arms), got {len(given['arms'])}")
     require_cells(len(given["arms"]), features.n_features, limits)
-    absent = given["absent_reward"]
-    if absent is not None and abs(absent) > limits.number:
-        raise InvalidValue(f"absent_reward must be at most {limits.number:g} in size (limits.number), not {absent:g}")
-    retention = given["retention"]
-    if retention is not None and (given["time_to_live"] is None or retention < given["time_to_live"]):
-        raise InvalidValue(
-            "retention must be at least time_to_live, or decisions would go before their rewards can come"
-        )
+    retention = checked_retention(given, limits)
     of_rewards = {name: given.get(name, default) for name, default in OF_REWARDS.items()}
     if of_rewards["reward_window"] is not None and of_rewards["reward_events"] == "once":
         raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
@@ -95,7 +90,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
             "expected reward_events 'once' or 'last' with rewards 'binary', got 'sum': two clicks are no click; pass "
             "rewards 'count'"
         )
-    definition = {
+    definition: dict[str, Any] = {
         "arms": list(given["arms"]),
         "retired": [],
         "first_arms": len(given["arms"]),
@@ -137,6 +132,19 @@ def with_prices(definition: dict[str, Any], arm: str, value: float | None, cost:
         raise InvalidValue(f"expected the value of arm {arm!r}, as this fleet has values, got none; add it with value")
     changed = {name: {**definition.get(name, {}), arm: one} for name, one in given.items()}
     return {**definition, **changed}
+
+
+def checked_retention(given: dict[str, Any], limits: Limits) -> float | None:
+    """Return for how many seconds decisions are stored, or raise; what stands for no reward is checked, too."""
+    absent, retention = given["absent_reward"], given["retention"]
+    if absent is not None and abs(absent) > limits.number:
+        raise InvalidValue(f"absent_reward must be at most {limits.number:g} in size (limits.number), not {absent:g}")
+    if retention is not None and (given["time_to_live"] is None or retention < given["time_to_live"]):
+        raise InvalidValue(
+            "retention must be at least time_to_live, or decisions would go before their rewards can come"
+        )
+    found: float | None = retention
+    return found
 
 
 def require_cells(n_arms: int, n_columns: int, limits: Limits) -> None:
@@ -274,11 +282,7 @@ def catalogue_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any
     if given.get("arm_features") is None:
         raise InvalidValue("expected arm_features, by which a catalogue knows its arms, got none; declare them")
     features, arm_features = (FeatureSpec(declared_features(given[name])) for name in ("features", "arm_features"))
-    retention = given["retention"]
-    if retention is not None and (given["time_to_live"] is None or retention < given["time_to_live"]):
-        raise InvalidValue(
-            "retention must be at least time_to_live, or decisions would go before their rewards can come"
-        )
+    retention = checked_retention(given, limits)
     definition = {
         **{name: value for name, value in FIXED.items() if name not in UNSAID},
         "kind": CATALOGUE,
@@ -290,7 +294,7 @@ def catalogue_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any
         "interactions": given["interactions"],
         "max_arms": given["max_arms"],
         "retention": retention,
-        **{name: given[name] for name in OF_CATALOGUES},
+        **{name: given[name] for name in OF_CATALOGUES if given.get(name) is not None or name != "drift"},
     }
     fleet = new_catalogue(definition)
     if fleet.features.n_features > limits.features or fleet.features.n_features**2 > limits.cells:
@@ -313,7 +317,7 @@ def new_catalogue(definition: dict[str, Any]) -> CatalogueReplica:
         FeatureSpec.from_json(definition["arm_features"]),
         interactions=definition["interactions"],
         max_arms=definition["max_arms"],
-        **{name: definition[name] for name in OF_CATALOGUES},
+        **{name: definition[name] for name in OF_CATALOGUES if name in definition},
     )
 
 

@@ -297,7 +297,7 @@ class LiveFleet:
         last, news = rows.numbers[-1], rows
         # A decision that was given the absent reward when its time was over has counted as that from the start; but of
         # clicks, and where rewards are compared, it waits no more.
-        if replica.rewards == "number" and not replica.fades and any(map(eq, rows.old, rows.rewards)):
+        if not replica.learns_in_order and not replica.fades and any(map(eq, rows.old, rows.rewards)):
             news = RewardRun._make([*compress(column, map(ne, rows.old, rows.rewards))] for column in rows)
         try:
             replica.learn(

@@ -250,7 +250,8 @@ class Verification:
         """Return by how much sums differ; of ``partial`` ones what is left must only be possible."""
         if self._counts_only:
             counts = learned.rewards, logged.rewards
-            return 0.0 if partial else abs(counts[0] - counts[1]) / max(*counts, 1.0)
+            more = counts[0] - counts[1]
+            return 0.0 if partial else (max(more, 0.0) if self._fades else abs(more)) / max(*counts, 1.0)
         if self._plain:
             return self._plainly_off(learned, logged, partial=partial)
         places = self._diagonal
