@@ -81,6 +81,8 @@ def change(tmp_path, kind, what, way, places):
         failure.run(lambda: CHANGES[what](shop, other))  # noqa: B023
         if not failure.fired:
             break
+        if shop.fleet.refresh_problem is not None:
+            shop.refresh()  # sites of clicks are made again whenever the population is learned
         found = state_of(shop)
         assert found in allowed, place
         if found == allowed[0]:
