@@ -135,6 +135,8 @@ def check_snapshot(saved: Mapping[str, Any], like: Mapping[str, Any], family: in
     require(first_unsound(np.ascontiguousarray(sums), d, family != NUMBER) < 0, "sums that can be sums over rewards")
     require((saved["store.noise"] > 0).all() and np.isfinite(saved["store.noise"]).all(), "positive noise variances")
     require((saved["store.dispersion"] >= 0).all() and np.isfinite(saved["store.dispersion"]).all(), "dispersions")
+    scale = saved["population.scale"]
+    require((scale > 0).all() and np.isfinite(scale).all(), "a positive precision of shared means")
     require(is_positive_definite(saved["store.prior"][:, :d]), "positive definite precisions of the population")
     _check_numbers(saved["numbers"], n_slots, n_tasks, int(tasks.max(initial=-1)))
     for name, n in (("free_slots", n_slots), ("free_tasks", n_tasks)):

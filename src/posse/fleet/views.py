@@ -131,7 +131,7 @@ def _borrowing(fleet: Fleet, number: int) -> Borrowing:
         precision, there = _inverse(view.uncertainty[np.ix_(used, used)]), project[used]
         if counts[arm] > 0:
             # Without this task; what rounding takes below the bare prior is given back.
-            told = np.linalg.solve(gram @ spread + view.noise * np.eye(d), gram)
+            told = _solved(gram @ spread + view.noise * np.eye(d), gram)
             precision = precision - there @ (0.5 * (told + told.T)) @ there.T
         least = _inverse(view.before[np.ix_(used, used)])
         before = there.T @ _inverse(_at_least(precision, least)) @ there + spread
@@ -150,6 +150,14 @@ def _inverse(matrix: Array) -> Array:
         return np.asarray(np.linalg.inv(matrix))
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.pinv(matrix, hermitian=True))
+
+
+def _solved(matrix: Array, right: Array) -> Array:
+    """Return the solution of linear equations, or the best there is where a matrix has no inverse."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
 def _at_least(precision: Array, least: Array) -> Array:
