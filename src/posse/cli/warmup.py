@@ -72,7 +72,7 @@ def warmup(
 def parts(*, service: bool = False) -> dict[str, Callable[[], None]]:
     """Return what to run, by name: the list of a service, and unless only that is wanted the rest."""
     from posse.fleet.settings import PRIORS
-    from posse.model.estimation import METHODS
+    from posse.model.least_squares import METHODS
     from posse.policies.registry import POLICIES
     from posse.service.warming import parts as service_parts
 
@@ -89,7 +89,8 @@ def parts(*, service: bool = False) -> dict[str, Callable[[], None]]:
         "random": {"policy": "random"},
     }
     methods: dict[str, Any] = {
-        method: {"prior": method, "robust": method == "evidence", "refresh_growth": 0.0} for method in METHODS
+        method: {"prior": method, "robust": method == "evidence", "refresh_growth": 0.0}
+        for method in (*METHODS, "evidence")
     }
     return {
         **listed,
