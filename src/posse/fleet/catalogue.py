@@ -38,6 +38,7 @@ from posse.showing import Sheet, Table
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from posse.core.core import Core
     from posse.fleet.fleet import Fleet
     from posse.logs.menus import Menus
     from posse.logs.writer import Record
@@ -57,7 +58,10 @@ NOBODY = Active(np.zeros(0, dtype=np.int64), ())
 class Inside(Posse):
     """The fleet inside a catalogue: tasks, decisions, rewards, population and files; its one arm is all arms."""
 
-    core_kind = CatalogueCore
+    @property
+    def core_kind(self) -> type[Core]:
+        """The class of its core."""
+        return CatalogueCore
 
 
 class NotesOfMenus(Notes):

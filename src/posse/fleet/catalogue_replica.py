@@ -21,6 +21,7 @@ from posse.fleet.residuals import CatalogueCore
 from posse.fleet.settings import require_truth_value
 
 if TYPE_CHECKING:
+    from posse.core.core import Core
     from posse.types import Array
 
 
@@ -31,8 +32,12 @@ class CatalogueReplica(Replica):
     estimates the population at the places that the order determines; none is shared.
     """
 
-    core_kind = CatalogueCore
     catalogue: Catalogue
+
+    @property
+    def core_kind(self) -> type[Core]:
+        """The class of its core."""
+        return CatalogueCore
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings | {"background": False})

@@ -85,8 +85,6 @@ class Fleet(KnownKeywords):
         Whether only some tasks of a file were loaded.
     """
 
-    core_kind: type[Core] = Core
-
     def __init__(
         self,
         arms: Iterable[Label] = (),
@@ -183,6 +181,11 @@ class Fleet(KnownKeywords):
 
             log = LogWriter(log)
         self.notes = None if log is None else Notes(log)
+
+    @property
+    def core_kind(self) -> type[Core]:
+        """The class of its core."""
+        return Core
 
     @property
     def log(self) -> Callable[[list[Record]], None] | None:
